@@ -1,0 +1,34 @@
+// The one door for randomness: (seed, image, sample, coordinate) -> ChaCha20 bits (RFC 8439).
+//
+// The 128 bits that RFC 8439 calls counter and nonce are the address, so any word can be drawn alone, in any order:
+//   word 12 (counter)  block, that is coordinate / 16; the top bit set asks for the refining half (see noise.h)
+//   word 13, 14        sample, low and high half; samples from 2^63 on are the selection's (votes.h)
+//   word 15            image
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace intrs {
+
+using Key = std::array<uint32_t, 8>;    // the seed: 256 bits, little endian
+using Block = std::array<uint32_t, 16>;  // one ChaCha20 block as little-endian words
+
+constexpr uint32_t kCoordinatesPerBlock = 16;
+constexpr uint32_t kRefining = 0x80000000u;
+constexpr uint64_t kMaxCoordinates = uint64_t{kRefining} * kCoordinatesPerBlock;
+
+Block chacha20_block(const Key& key, uint32_t counter, const std::array<uint32_t, 3>& nonce);
+
+// The stream of one noisy image.
+struct Stream {
+  const Key& key;
+  uint32_t image;
+  uint64_t sample;
+
+  Block block(uint32_t index) const {
+    return chacha20_block(key, index, {uint32_t(sample), uint32_t(sample >> 32), image});
+  }
+};
+
+}  // namespace intrs

@@ -1,0 +1,193 @@
+// Python's view of the core: convert, release the GIL, call. No logic.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <exception>
+#include <tuple>
+
+#include "error.h"
+#include "votes.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace intrs {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::numpy, nb::c_contig, nb::device::cpu>;
+using Ints = nb::ndarray<int32_t, nb::numpy>;
+
+Ints owned(std::vector<int32_t> values, std::initializer_list<size_t> shape) {
+  auto* kept = new std::vector<int32_t>(std::move(values));
+  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
+  return Ints(kept->data(), shape, owner);
+}
+
+Key key_of(const nb::bytes& seed) {
+  Key key;
+  require(seed.size() == sizeof key, "a seed has 32 bytes");
+  std::memcpy(key.data(), seed.c_str(), sizeof key);
+  return key;
+}
+
+nb::bytes block_bytes(const nb::bytes& key, uint32_t counter, const nb::bytes& nonce) {
+  std::array<uint32_t, 3> words;
+  require(nonce.size() == sizeof words, "a nonce has 12 bytes");
+  std::memcpy(words.data(), nonce.c_str(), sizeof words);
+  const Block block = chacha20_block(key_of(key), counter, words);
+  return nb::bytes(block.data(), sizeof block);
+}
+
+NoiseTable make_table(int32_t first, const Array<uint64_t>& thresholds) {
+  return {first, {thresholds.data(), thresholds.data() + thresholds.size()}};
+}
+
+Ints draw(const NoiseTable& table, const nb::bytes& seed, uint32_t image, uint64_t first, size_t count,
+          uint32_t dimension) {
+  const Key key = key_of(seed);
+  require(count == 0 || dimension <= SIZE_MAX / sizeof(int32_t) / count, "too many samples at once");
+  std::vector<int32_t> values(count * dimension);
+  {
+    const nb::gil_scoped_release unlocked;
+    for (size_t i = 0; i < count; ++i) table.draw({key, image, first + i}, dimension, &values[i * dimension]);
+  }
+  return owned(std::move(values), {count, dimension});
+}
+
+Network parse(const nb::bytes& bytes) {
+  return Network::parse(reinterpret_cast<const uint8_t*>(bytes.c_str()), bytes.size());
+}
+
+void check_size(size_t got, int64_t wanted) {
+  require(int64_t(got) == wanted, "the image does not have the network's input shape");
+}
+
+Ints scores(const Network& network, const Array<int32_t>& images, const std::string& kernels) {
+  const auto dimension = size_t(network.dimension()), classes = size_t(network.classes());
+  const size_t count = images.size() / dimension;
+  check_size(images.size(), int64_t(count * dimension));
+  Runner runner(network, select_kernels(kernels));
+  std::vector<int32_t> values(count * classes);
+  {
+    const nb::gil_scoped_release unlocked;
+    for (size_t begin = 0; begin < count; begin += size_t(runner.lanes())) {
+      const size_t block = std::min(count - begin, size_t(runner.lanes()));
+      std::copy_n(images.data() + begin * dimension, block * dimension, runner.pixels());
+      runner.run();
+      for (size_t i = 0; i < block * classes; ++i) {
+        values[begin * classes + i] = runner.score(int32_t(i / classes), int32_t(i % classes));
+      }
+    }
+  }
+  return owned(std::move(values), {count, classes});
+}
+
+std::vector<Ints> trace(const Network& network, const Array<int32_t>& image, const std::string& kernels) {
+  check_size(image.size(), network.dimension());
+  Runner runner(network, select_kernels(kernels), true);
+  std::copy_n(image.data(), image.size(), runner.pixels());
+  runner.run();
+  std::vector<Ints> tensors;
+  for (size_t t = 0; t < network.shapes.size(); ++t) {
+    const Shape& s = network.shapes[t];
+    std::vector<int32_t> values;
+    for (int64_t i = 0; i < s.size(); ++i) {
+      const int64_t place = i / s.channels;
+      values.push_back(runner.value(t, 0, place / s.width, place % s.width, i % s.channels));
+    }
+    tensors.push_back(owned(std::move(values), {size_t(s.size())}));
+  }
+  return tensors;
+}
+
+// Runs Python's signal handlers and the caller's progress callback; keeps what either raised for after the threads.
+struct Watch {
+  nb::object callback;
+  std::exception_ptr raised = {};
+
+  bool operator()(uint64_t done) {
+    const nb::gil_scoped_acquire locked;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (!callback.is_none()) callback(done);
+    } catch (...) {
+      raised = std::current_exception();
+    }
+    return !raised;
+  }
+};
+
+std::vector<uint64_t> votes(const Network& network, const NoiseTable& noise, const Array<uint8_t>& image,
+                            const nb::bytes& seed, uint32_t image_index, uint64_t first, uint64_t count,
+                            unsigned threads, const std::string& kernels, nb::object progress) {
+  check_size(image.size(), network.dimension());
+  const Job job = {network, noise, image.data(), key_of(seed), image_index, {first, count}};
+  const KernelSet& set = select_kernels(kernels);
+  Watch watch = {std::move(progress)};
+  std::vector<uint64_t> counts;
+  {
+    const nb::gil_scoped_release unlocked;
+    counts = count_votes(job, set, threads, std::ref(watch));
+  }
+  if (watch.raised) std::rethrow_exception(watch.raised);
+  return counts;
+}
+
+// Per layer: height, width, channels of its output, least and greatest accumulator (0, 0 where there is none).
+using LayerInfo = std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t>;
+
+std::vector<LayerInfo> layer_info(const Network& network) {
+  std::vector<LayerInfo> rows;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    Range bound;
+    if (const Conv* conv = std::get_if<Conv>(&network.layers[i].operation)) {
+      for (const Range& range : conv->accumulator) {
+        bound = {std::min(bound.low, range.low), std::max(bound.high, range.high)};
+      }
+    }
+    const Shape& s = network.shapes[i + 1];
+    rows.emplace_back(s.height, s.width, s.channels, bound.low, bound.high);
+  }
+  return rows;
+}
+
+size_t block_bytes_needed(const Network& network, const std::string& kernels) {
+  return Runner(network, select_kernels(kernels)).bytes();
+}
+
+std::string selected(const std::string& name) {
+  return select_kernels(name).name;
+}
+
+}  // namespace
+}  // namespace intrs
+
+NB_MODULE(_core, m) {
+  using namespace intrs;
+  m.doc() = "The native core of intrs: random bits, noise, integer networks, votes.";
+  m.attr("SELECTION") = kSelection;
+  m.attr("MAX_DIMENSION") = kMaxCoordinates;
+  m.def("chacha20_block", &block_bytes, "key"_a, "counter"_a, "nonce"_a);
+  m.def("kernel_names", &kernel_names);
+  m.def("selected_kernels", &selected, "name"_a = "");
+
+  nb::class_<NoiseTable>(m, "NoiseTable")
+      .def(nb::new_(&make_table), "first"_a, "thresholds"_a)
+      .def("draw", &draw, "seed"_a, "image"_a, "first"_a, "count"_a, "dimension"_a);
+
+  nb::class_<Network>(m, "Network")
+      .def(nb::new_(&parse), "data"_a)
+      .def("scores", &scores, "images"_a, "kernels"_a = "")
+      .def("trace", &trace, "image"_a, "kernels"_a = "")
+      .def("layers", &layer_info)
+      .def("multiply_adds", &Network::multiply_adds)
+      .def("block_bytes", &block_bytes_needed, "kernels"_a = "");
+
+  m.def("votes", &votes, "network"_a, "noise"_a, "image"_a, "seed"_a, "image_index"_a, "first"_a, "count"_a,
+        "threads"_a, "kernels"_a, "progress"_a.none());
+}

@@ -1,0 +1,192 @@
+"""Votes: how often each class won under noise, with what is needed to count them again. Integers for ever.
+
+Sample i of image j under a seed is one fixed noise vector (`core/bits.h`), so votes over [0, a) plus votes over [a, b)
+are votes over [0, b), on any machine, with any number of threads. The selection of the class and the estimation of its
+probability must not share samples: selection counts from `SELECTION` on, estimation from 0 on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from intrs import _core
+from intrs.errors import IntrsError
+from intrs.network import Network
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from intrs.noise import Noise
+
+SELECTION = _core.SELECTION
+BATCH = 500  # noisy images handed to a callable at once
+MAX_IMAGE_INDEX = 2**32 - 1
+
+Classifier = Callable[["NDArray[np.int32]"], Any]
+"""Takes integer images (n, *image.shape) with noise added, any range; returns labels (n,) or scores (n, classes)."""
+Progress = Callable[[int], object]
+"""Called now and then with the number of samples done; an exception from it stops the count."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Counts per class over samples first .. first + count - 1 of one image."""
+
+    counts: tuple[int, ...]
+    noise: Noise
+    seed: int
+    image_index: int
+    first: int
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return sum(self.counts)
+
+    @property
+    def top(self) -> int:
+        """The class with most votes, the lowest at a tie."""
+        return max(range(len(self.counts)), key=self.counts.__getitem__)
+
+    @property
+    def second(self) -> int:
+        """The class with most votes but for the top one."""
+        return max((c for c in range(len(self.counts)) if c != self.top), key=self.counts.__getitem__)
+
+    def __add__(self, other: Votes) -> Votes:
+        """Votes over two ranges that touch."""
+        mine, theirs = (replace(v, counts=(), first=0) for v in (self, other))
+        if mine != theirs or len(self.counts) != len(other.counts) or other.first != self.first + self.count:
+            raise IntrsError(
+                f"cannot add votes over samples {self.first}+{self.count} and {other.first}+{other.count}: "
+                "they must be of one image, noise and seed, and the second range must begin where the first ends"
+            )
+        return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+
+
+def parse_seed(seed: int | None) -> int:
+    """A 256-bit seed: the one given, or one drawn from the operating system."""
+    if seed is None:
+        return secrets.randbits(256)
+    if not 0 <= seed < 2**256:
+        raise IntrsError(f"the seed must be an integer from 0 to 2**256 - 1, not {seed}")
+    return seed
+
+
+def votes(
+    network: Network | Classifier,
+    image: NDArray[Any],
+    noise: Noise,
+    seed: int,
+    image_index: int,
+    first: int,
+    count: int,
+    *,
+    classes: int | None = None,
+    threads: int = 0,
+    kernels: str = "",
+    progress: Progress | None = None,
+) -> Votes:
+    """Count the classes that `network` gives to `image` under samples first .. first + count - 1 of the noise.
+
+    image holds uint8 pixels: (height, width, channels) for an integer network, any shape for a callable. threads=0
+    takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels.
+    """
+    _check(image, image_index, first, count)
+    key = parse_seed(seed).to_bytes(32, "little")
+    if isinstance(network, Network):
+        counts = _network_votes(network, image, noise, key, image_index, first, count, threads, kernels, progress)
+    else:
+        counts = _callable_votes(network, image, noise, key, image_index, first, count, classes, progress)
+    return Votes(tuple(counts), noise, seed, image_index, first)
+
+
+def noisy_images(
+    image: NDArray[Any], noise: Noise, seed: int, image_index: int, first: int, count: int
+) -> NDArray[np.int32]:
+    """Samples first .. first + count - 1 themselves: image + noise as int32, (count, *image.shape)."""
+    _check(image, image_index, first, count)
+    drawn = _table(noise).draw(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, image.size)
+    return drawn.reshape(count, *image.shape) + image
+
+
+def _check(image: NDArray[Any], image_index: int, first: int, count: int) -> None:
+    if image.dtype != np.uint8:
+        raise IntrsError(f"images are uint8 pixels 0..255; got {image.dtype}")
+    if not 0 <= image_index <= MAX_IMAGE_INDEX:
+        raise IntrsError(f"the image index must lie in 0 .. 2**32 - 1, not {image_index}")
+    limit = SELECTION if first < SELECTION else 2**64
+    if count < 0 or first < 0 or first + count > limit:
+        raise IntrsError(f"there are no samples {first} .. {first + count - 1}: estimation has 0 .. 2**63 - 1")
+    if not 0 < image.size <= _core.MAX_DIMENSION:
+        raise IntrsError(f"an image of {image.size} values is empty or too large")
+
+
+def _table(noise: Noise) -> _core.NoiseTable:
+    table = noise.table()
+    return _core.NoiseTable(table.first, table.thresholds)
+
+
+def _network_votes(
+    network: Network,
+    image: NDArray[np.uint8],
+    noise: Noise,
+    key: bytes,
+    image_index: int,
+    first: int,
+    count: int,
+    threads: int,
+    kernels: str,
+    progress: Progress | None,
+) -> list[int]:
+    if image.shape != network.input_shape:
+        raise IntrsError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
+    pixels = np.ascontiguousarray(image)
+    return _core.votes(
+        network.native, _table(noise), pixels, key, image_index, first, count, threads, kernels, progress
+    )
+
+
+def _callable_votes(
+    classifier: Classifier,
+    image: NDArray[np.uint8],
+    noise: Noise,
+    key: bytes,
+    image_index: int,
+    first: int,
+    count: int,
+    classes: int | None,
+    progress: Progress | None,
+) -> list[int]:
+    table, counts = _table(noise), np.zeros(classes or 0, np.int64)
+    for begin in range(0, count, BATCH):
+        size = min(BATCH, count - begin)
+        drawn = table.draw(key, image_index, first + begin, size, image.size)
+        labels, found = _labels(classifier(drawn.reshape(size, *image.shape) + image), size, classes)
+        counts = np.zeros(found, np.int64) if begin == 0 else counts
+        counts += np.bincount(labels, minlength=found)
+        if progress:
+            progress(begin + size)
+    return [int(c) for c in counts]
+
+
+def _labels(answer: Any, size: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
+    """What a callable returned, as labels and the number of classes."""
+    array = np.asarray(answer)
+    if array.ndim == 2 and len(array) == size and (classes is None or array.shape[1] == classes):
+        return np.argmax(array, axis=1), array.shape[1]
+    if array.shape != (size,) or array.dtype.kind not in "iu":
+        raise IntrsError(
+            f"the classifier must return {size} integer labels or scores of shape ({size}, {classes or 'classes'}); "
+            f"it returned {array.dtype} of shape {array.shape}"
+        )
+    if classes is None:
+        raise IntrsError("the classifier returns labels, so say how many classes there are: Smooth(..., classes=10)")
+    if array.min() < 0 or array.max() >= classes:
+        raise IntrsError(f"the classifier returned labels outside 0 .. {classes - 1}")
+    return array.astype(np.int64), classes

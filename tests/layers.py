@@ -1,0 +1,50 @@
+"""Layers with plain settings, for tests that change one thing at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from intrs.network import Add, Conv, Layer, Network, Quantiser, Rescale
+
+
+def full(count: int, value: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    return np.full(count, value, np.int32)
+
+
+def rescale(scale_shift: int = 36, count: int = 1) -> Rescale:
+    """Multiply by 2**30 / 2**scale_shift."""
+    return Rescale(full(count, 2**30), np.full(count, scale_shift, np.int8))
+
+
+def quantiser(height: int = 4, width: int = 4, channels: int = 3) -> Quantiser:
+    """Code = pixel - 128, saturating."""
+    low, high = full(channels, -1), full(channels, 256)
+    return Quantiser(height, width, channels, low, high, full(channels, 1 << 16), full(channels, -(128 << 16)), 16)
+
+
+def conv(source: int, weights: np.ndarray[Any, Any], **changes: Any) -> Conv:
+    out = len(weights)
+    plain = Conv(
+        (source,), weights.astype(np.int8), full(out, 0), 1, (1, 1), (1, 1), (0, 0, 0, 0), -128, rescale(), -128
+    )
+    return replace(plain, **changes)
+
+
+def add(a: int, b: int, **changes: Any) -> Add:
+    return replace(Add((a, b), (1 << 20, 1 << 20), (-128, -128), 21, -128), **changes)
+
+
+def scores_of(source: int, shape: tuple[int, int, int], classes: int = 3, seed: int = 0, **changes: Any) -> Conv:
+    """A layer that looks at everything and scores each class in int32."""
+    weights = np.random.default_rng(seed).integers(-127, 128, (classes, *shape))
+    exact = rescale(30)
+    return conv(source, weights, wide=True, output_zero_point=0, rescale=exact, **changes)
+
+
+def network(*layers: Layer, height: int = 4, width: int = 4, channels: int = 3) -> Network:
+    """A network of these layers, or of a single scoring layer."""
+    start = quantiser(height, width, channels)
+    return Network(start, layers or (scores_of(0, (height, width, channels)),))

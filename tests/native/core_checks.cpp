@@ -1,0 +1,150 @@
+// Native checks of the core, meant for AddressSanitizer and UBSan: core_checks MUTATIONS NETWORK...
+// Each NETWORK holds canonical bytes. It must run alike under every kernel set, lane width and number of threads;
+// after each of MUTATIONS random changes it must be refused with an Error, or run without a fault.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "error.h"
+#include "votes.h"
+
+namespace {
+
+using namespace intrs;
+
+void check(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "FAILED: %s\n", what);
+  std::exit(1);
+}
+
+struct Random {  // xorshift64*: repeatable everywhere
+  uint64_t state;
+  uint64_t operator()() {
+    state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
+    return state * 0x2545F4914F6CDD1Dull;
+  }
+  uint64_t below(uint64_t limit) { return (*this)() % limit; }
+};
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes read(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  check(bool(file), path);
+  return Bytes(std::istreambuf_iterator<char>(file), {});
+}
+
+void rfc_8439() {  // section 2.3.2
+  Key key;
+  for (uint32_t i = 0; i < 8; ++i) key[i] = (4 * i) | (4 * i + 1) << 8 | (4 * i + 2) << 16 | (4 * i + 3) << 24;
+  const Block block = chacha20_block(key, 1, {0x09000000, 0x4a000000, 0});
+  check(block[0] == 0xe4e7f110 && block[15] == 0x4e3c50a2, "RFC 8439 block");
+}
+
+const std::vector<uint64_t>& thresholds() {
+  static const std::vector<uint64_t> values = {1ull << 32, (1ull << 32) + 1, 1ull << 62, 1ull << 63, ~0ull - 5, ~0ull};
+  return values;
+}
+
+std::vector<uint64_t> votes(const Network& network, const KernelSet& kernels, unsigned threads, Samples samples) {
+  const NoiseTable noise(-3, thresholds());
+  Bytes image(size_t(network.dimension()));
+  for (size_t i = 0; i < image.size(); ++i) image[i] = uint8_t(37 * i);
+  return count_votes({network, noise, image.data(), Key{1, 2, 3}, 7, samples}, kernels, threads, nullptr);
+}
+
+// Scores of pixels far outside 0..255, so that clamps and bounds are met.
+std::vector<int32_t> scores(const Network& network, const KernelSet& kernels, size_t images) {
+  Runner runner(network, kernels);
+  Random random = {42};
+  const auto dimension = size_t(network.dimension());
+  std::vector<int32_t> pixels(images * dimension), result;
+  for (int32_t& p : pixels) p = random.below(8) ? int32_t(random.below(4000)) - 2000 : int32_t(random());
+  for (size_t begin = 0; begin < images; begin += size_t(runner.lanes())) {
+    const size_t count = std::min(images - begin, size_t(runner.lanes()));
+    std::copy_n(&pixels[begin * dimension], count * dimension, runner.pixels());
+    runner.run();
+    for (size_t i = 0; i < count; ++i) {
+      for (int32_t c = 0; c < network.classes(); ++c) result.push_back(runner.score(int32_t(i), c));
+    }
+  }
+  return result;
+}
+
+std::vector<const KernelSet*> all_sets() {
+  std::vector<const KernelSet*> sets;
+  for (const KernelSet& set : scalar_sets()) sets.push_back(&set);
+  for (const std::string& name : kernel_names()) sets.push_back(&select_kernels(name));
+  return sets;
+}
+
+void runs_alike(const Network& network) {
+  const KernelSet& scalar = select_kernels("scalar");
+  const auto expected = scores(network, scalar, 19);
+  const auto counted = votes(network, scalar, 1, {3, 37});
+  for (const KernelSet* set : all_sets()) {
+    check(scores(network, *set, 19) == expected, set->name);
+    check(votes(network, *set, 1, {3, 37}) == counted, set->name);
+    check(votes(network, *set, 3, {3, 37}) == counted, "votes with three threads");
+  }
+  auto sum = votes(network, scalar, 2, {3, 20});
+  const auto rest = votes(network, scalar, 2, {23, 17});
+  for (size_t c = 0; c < sum.size(); ++c) sum[c] += rest[c];
+  check(sum == counted, "votes over two ranges");
+}
+
+void mutate(Bytes& bytes, Random& random) {
+  const uint64_t kind = random.below(10);
+  if (kind == 0) {
+    bytes.resize(random.below(bytes.size() + 1));
+  } else if (kind == 1) {
+    bytes.push_back(uint8_t(random()));
+  } else {
+    const uint64_t header = kind < 7 ? std::min<uint64_t>(bytes.size(), 200) : bytes.size();
+    for (uint64_t i = 0; i <= random.below(3); ++i) bytes[random.below(header)] = uint8_t(random());
+  }
+}
+
+bool survives(const Bytes& bytes) {  // true if it is still a network
+  try {
+    const Network network = Network::parse(bytes.data(), bytes.size());
+    if (network.multiply_adds() < 200000 && network.dimension() < 20000) scores(network, select_kernels("scalar-1"), 2);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void refuses_bad_jobs(const Network& network) {
+  const KernelSet& scalar = select_kernels("scalar");
+  for (const Samples bad : {Samples{kSelection - 1, 2}, Samples{UINT64_MAX, 2}}) {
+    try {
+      votes(network, scalar, 1, bad);
+      check(false, "a range across selection and estimation was accepted");
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check(argc >= 3, "usage: core_checks MUTATIONS NETWORK...");
+  rfc_8439();
+  Random random = {20260101};
+  long accepted = 0, refused = 0;
+  for (int i = 2; i < argc; ++i) {
+    const Bytes bytes = read(argv[i]);
+    const Network network = Network::parse(bytes.data(), bytes.size());
+    runs_alike(network);
+    refuses_bad_jobs(network);
+    for (long m = 0; m < std::atol(argv[1]); ++m) {
+      Bytes changed = bytes;
+      mutate(changed, random);
+      ++(survives(changed) ? accepted : refused);
+    }
+  }
+  std::printf("%d networks run alike; of their mutations %ld were refused, %ld ran\n", argc - 2, refused, accepted);
+}
