@@ -11,7 +11,7 @@
 
 namespace intrs {
 
-using Key = std::array<uint32_t, 8>;    // the seed: 256 bits, little endian
+using Key = std::array<uint32_t, 8>;     // the seed: 256 bits, little endian
 using Block = std::array<uint32_t, 16>;  // one ChaCha20 block as little-endian words
 
 constexpr uint32_t kCoordinatesPerBlock = 16;

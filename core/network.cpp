@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMaxElements = int64_t{1} << 26;  // of one tensor
 constexpr int32_t kMaxSide = 1 << 16;               // of any dimension
 constexpr int32_t kMaxLayers = 10000;
-constexpr int32_t kMaxKernel = 8192;                // TOSA level 8K
-constexpr int64_t kMaxWeights = int64_t{1} << 29;   // of one layer
+constexpr int32_t kMaxKernel = 8192;               // TOSA level 8K
+constexpr int64_t kMaxWeights = int64_t{1} << 29;  // of one layer
 constexpr int64_t kInt32 = std::numeric_limits<int32_t>::max();
 
 class Reader {
@@ -345,7 +345,8 @@ Network Network::parse(const uint8_t* bytes, size_t size) {
   }
   require(in.done(), "the network's bytes go on after its last layer");
   const Shape& scores = network.shapes.back();
-  require(scores.height == 1 && scores.width == 1, "the last layer must write one score per class (height = width = 1)");
+  require(scores.height == 1 && scores.width == 1,
+          "the last layer must write one score per class (height = width = 1)");
   return network;
 }
 

@@ -111,7 +111,7 @@ def test_every_lane_width_gives_the_same_bits(kernels: str) -> None:
 
 
 def test_unknown_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="no kernel set 'abacus'.*scalar"):
+    with pytest.raises(ValueError, match=r"no kernel set 'abacus'.*scalar"):
         _core.selected_kernels("abacus")
     monkeypatch.setenv("INTRS_KERNELS", "abacus")
     with pytest.raises(ValueError, match="INTRS_KERNELS"):

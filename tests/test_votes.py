@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,11 @@ from layers import network, scores_of
 
 from intrs import _core
 from intrs.errors import IntrsError
-from intrs.network import Network
 from intrs.noise import Noise
 from intrs.votes import SELECTION, Votes, noisy_images, parse_seed, votes
+
+if TYPE_CHECKING:
+    from intrs.network import Network
 
 GOLDEN = Path(__file__).parent / "golden" / "votes.json"
 NOISE = Noise.of("discrete", "0.25")
@@ -163,7 +165,9 @@ def golden_counts(entry: dict[str, Any], kernels: str = "") -> list[int]:
     base, image = golden_base(entry["network"])
     assert base.identity == entry["identity"]
     noise = Noise.of(entry["noise"], entry["sigma"])
-    counted = votes(base, image, noise, int(entry["seed"]), entry["image"], entry["first"], entry["count"], kernels=kernels)
+    counted = votes(
+        base, image, noise, int(entry["seed"]), entry["image"], entry["first"], entry["count"], kernels=kernels
+    )
     return list(counted.counts)
 
 

@@ -38,7 +38,7 @@ struct Out {
 struct KernelSet {
   const char* name;
   Layout layout;
-  bool test_only;   // listed and used only when asked for by name
+  bool test_only;    // listed and used only when asked for by name
   bool (*usable)();  // does this machine have the instructions?
 
   void (*quantise)(const Quantiser&, const int32_t* pixels, Out);  // pixels: [lane][coordinate]

@@ -85,8 +85,8 @@ struct Scalar {
   static void add(const Add& op, In a, In b, Out out) {
     const int32_t half = 1 << (op.shift - 1);
     for (int64_t i = 0; i < out.shape.size() * kLanes; ++i) {
-      const int32_t sum = (a.codes[i] - op.zero_point_a) * op.multiplier_a +
-                          (b.codes[i] - op.zero_point_b) * op.multiplier_b + half;
+      const int32_t sum =
+          (a.codes[i] - op.zero_point_a) * op.multiplier_a + (b.codes[i] - op.zero_point_b) * op.multiplier_b + half;
       out.codes[i] = int8_t(intrs_clamp((sum >> op.shift) + op.output_zero_point, op.clamp_low, op.clamp_high));
     }
   }

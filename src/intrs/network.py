@@ -68,7 +68,7 @@ class Quantiser:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """What all layers have: the tensors they read, and a name (from the file it came from; not part of the identity)."""
+    """What all layers have: the tensors they read, and a name from the file, which is not part of the identity."""
 
     inputs: tuple[int, ...]
     name: str = field(default="", kw_only=True)
@@ -107,10 +107,8 @@ class Conv(Layer):
     def fields(self) -> bytes:
         window = _ints(*self.weights.shape, self.groups, *self.stride, *self.dilation, *self.pad)
         after = _ints(self.output_zero_point, *self.clamp, int(self.wide))
-        return b"".join(
-            (window, _ints(self.input_zero_point), _rescale(self.rescale), after)
-            + (_array(self.bias, "<i4"), _array(self.weights, "i1"))
-        )
+        arrays = _array(self.bias, "<i4") + _array(self.weights, "i1")
+        return window + _ints(self.input_zero_point) + _rescale(self.rescale) + after + arrays
 
     def output_shape(self, *inputs: Shape) -> Shape:
         kernel = self.weights.shape[1], self.weights.shape[2]
