@@ -158,7 +158,7 @@ def golden_base(name: str) -> tuple[Network, Any]:
     import intrs
     from intrs import zoo
 
-    return intrs.load(zoo.model_path(name)), intrs.open_data("cifar10-500").images[1]
+    return intrs.load(zoo.model_path(name)), intrs.open_data("cifar10-500").images[7]
 
 
 def golden_counts(entry: dict[str, Any], kernels: str = "") -> list[int]:

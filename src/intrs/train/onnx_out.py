@@ -1,0 +1,135 @@
+"""Write a folded network as an int8 ONNX file in QDQ form, with the very integers that the folded network holds.
+
+Choices that other programs' bugs dictate: every QuantizeLinear and DequantizeLinear has scale and zero-point
+initializers of its own (ONNX Runtime fails on shared ones), scales of a whole tensor are of rank 0, biases are int32 of
+scale (input scale) * (weight scale) and zero point 0.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import fx, nn
+
+from intrs.train.quant import ActQuant, Folded, Normalize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+Shape = tuple[int, int, int]  # channels, height, width
+OPSET = 17
+IR_VERSION = 8
+
+
+class _Writer:
+    """Nodes and initializers of the graph under construction; every method returns the name of what it made."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        self.initializers.append(numpy_helper.from_array(value, name))
+        return name
+
+    def node(self, op: str, inputs: list[str], name: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
+        return name
+
+    def normalize(self, x: str, layer: Normalize, name: str) -> str:
+        x = self.node("Sub", [x, self.constant(f"{name}.mean", layer.mean.numpy())], f"{name}.centred")
+        return self.node("Div", [x, self.constant(f"{name}.std", layer.std.numpy())], name)
+
+    def quantize(self, x: str, layer: ActQuant, name: str) -> str:
+        """Q then DQ of a whole tensor, each with its own constants."""
+        for op, part in (("QuantizeLinear", "q"), ("DequantizeLinear", "dq")):
+            scale = self.constant(f"{name}.{part}.scale", np.array(float(layer.scale), np.float32))
+            zero = self.constant(f"{name}.{part}.zero", np.array(layer.zero_point, np.uint8))
+            x = self.node(op, [x, scale, zero], f"{name}.{part}")
+        return x
+
+    def dequantize(self, codes: NDArray[Any], scale: NDArray[np.float32], name: str) -> str:
+        """DQ of constants, by output channel."""
+        zero = self.constant(f"{name}.zero", np.zeros(scale.shape, codes.dtype))
+        inputs = [self.constant(f"{name}.codes", codes), self.constant(f"{name}.scale", scale), zero]
+        return self.node("DequantizeLinear", inputs, name, axis=0)
+
+    def layer(self, x: str, layer: Folded, name: str) -> str:
+        codes = layer.codes.contiguous().numpy().astype(np.int8)
+        weight = self.dequantize(codes, layer.scale.numpy(), f"{name}.weight")
+        bias = self.dequantize(layer.bias.numpy().astype(np.int32), layer.out_scale.numpy(), f"{name}.bias")
+        if layer.conv is None:
+            return self.node("Gemm", [x, weight, bias], name, transB=1)
+        stride, pad, groups = layer.conv
+        kernel = list(layer.codes.shape[2:])
+        return self.node(
+            "Conv", [x, weight, bias], name,
+            kernel_shape=kernel, strides=[stride] * 2, pads=[pad] * 4, dilations=[1, 1], group=groups,
+        )  # fmt: skip
+
+
+def _emit_module(writer: _Writer, layer: nn.Module, x: str, name: str) -> str:
+    match layer:
+        case Normalize():
+            return writer.normalize(x, layer, name)
+        case ActQuant():
+            return writer.quantize(x, layer, name)
+        case Folded():
+            return writer.layer(x, layer, name)
+        case nn.AdaptiveAvgPool2d() if layer.output_size == 1:
+            return writer.node("GlobalAveragePool", [x], name)
+    raise ValueError(f"{name}: no ONNX form for {type(layer).__name__}")
+
+
+def _emit_function(writer: _Writer, model: fx.GraphModule, node: fx.Node, inputs: list[str]) -> str:
+    if node.target is operator.add:
+        return writer.node("Add", inputs, node.name)
+    if node.target is torch.relu:
+        return writer.node("Relu", inputs, node.name)
+    if node.target is torch.flatten:
+        # A reshape moves codes about unchanged, and engines want Q/DQ on both sides of it: repeat its input's.
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        flat = writer.node("Flatten", inputs, node.name, axis=1)
+        layer = model.get_submodule(str(source.target))
+        assert isinstance(layer, ActQuant), f"{node.name}: flatten must follow a quantizer"
+        return writer.quantize(flat, layer, node.name)
+    raise ValueError(f"{node.name}: no ONNX form for {node.target}")
+
+
+def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = "") -> onnx.ModelProto:
+    """Return the checked ONNX model: float input "image" (batch, channels, height, width), float output "logits"."""
+    writer, names = _Writer(), dict[fx.Node, str]()
+    for node in model.graph.nodes:
+        inputs = [names[a] for a in node.args if isinstance(a, fx.Node)]
+        if node.op == "placeholder":
+            names[node] = "image"
+        elif node.op == "call_module":
+            names[node] = _emit_module(writer, model.get_submodule(node.target), inputs[0], node.target)
+        elif node.op == "call_function":
+            names[node] = _emit_function(writer, model, node, inputs)
+        elif node.op == "output":
+            writer.nodes[-1].output[0] = "logits"
+        else:
+            raise ValueError(f"{node.name}: no ONNX form for {node.op}")
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", *input_shape])
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", classes])
+    graph = helper.make_graph(writer.nodes, "network", [image], [logits], writer.initializers)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="intrs")
+    proto.ir_version, proto.doc_string = IR_VERSION, doc
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
+
+
+def save_onnx(model: fx.GraphModule, path: Path, input_shape: Shape, classes: int, doc: str = "") -> None:
+    """Write the file in one move, so that a reader never sees half of it."""
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(to_onnx(model, input_shape, classes, doc).SerializeToString())
+    part.replace(path)

@@ -1,0 +1,258 @@
+"""Fake quantization: the layers that train in float and end as integers.
+
+A network is written once, from the layers below, and takes three forms:
+
+1. *float*: the activation quantizers are identities and the weights are used as they are;
+2. *quantization-aware*: weights and activations are rounded in the forward pass, gradients pass straight through, batch
+   normalisation stays live;
+3. *folded* (:func:`fold`): batch normalisation is folded away and every layer holds the integers that go into the file.
+
+Weights are int8, symmetric, scaled by each output channel's largest magnitude.  That scale commutes with the factor of
+the batch normalisation that follows, so folding it changes no weight code: form 3 differs from form 2 only by the
+rounding of the bias to int32 and of float sums.  Activations are uint8 with one learnt scale a tensor (LSQ, Esser et
+al. 2020), zero point 0 after a ReLU and 128 elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as fn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WEIGHT_MAX = 127  # symmetric: -128 is never used, so that a negative batch-norm factor only flips signs
+ACT_MAX = 255
+_BIAS_MAX = 1 << 24  # far below int32, and exact in float32
+
+
+class _FakeQuant(torch.autograd.Function):
+    """Round to ``scale * {lo..hi}``.  Its own backward saves passes over memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor, lo: int, hi: int) -> Tensor:
+        # Division, not multiplication by the reciprocal: this is what QuantizeLinear does.
+        steps = x / scale
+        codes = steps.round().clamp_(lo, hi)
+        ctx.save_for_backward(steps, codes)
+        ctx.limits = (lo, hi)
+        return codes * scale
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        steps, codes = ctx.saved_tensors
+        lo, hi = ctx.limits
+        inside = (steps >= lo) & (steps <= hi)
+        grad_x = grads[0] * inside
+        # d(out)/d(scale) is the rounding error inside the range and the limit itself outside of it.  LSQ's factor
+        # keeps the step of the scale in proportion to the steps of the weights.
+        grad_scale = (grads[0] * codes).sum() - (grad_x * steps).sum()
+        return grad_x, grad_scale / (steps.numel() * hi) ** 0.5, None, None
+
+
+def weight_codes(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return integer codes (as floats) and the scale of each output channel, of shape (channels,)."""
+    flat = weight.flatten(1)
+    scale = flat.abs().amax(1).clamp_min(1e-12) / WEIGHT_MAX
+    codes = (flat / scale[:, None]).round().clamp_(-WEIGHT_MAX, WEIGHT_MAX)
+    return codes.reshape(weight.shape), scale
+
+
+def fake_weight(weight: Tensor) -> Tensor:
+    """Round the weights in the forward pass; the gradient passes unchanged."""
+    with torch.no_grad():
+        codes, scale = weight_codes(weight)
+        rounded = codes * scale.reshape(-1, *[1] * (weight.dim() - 1))
+    return weight + (rounded - weight).detach()
+
+
+class Normalize(nn.Module):
+    """(x - mean) / std by channel, in float, in front of the first quantizer."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).reshape(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(std).reshape(1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize images on the scale 0..1."""
+        return (x - self.mean) / self.std
+
+
+class ActQuant(nn.Module):
+    """Quantizer of one activation tensor: identity, observer or fake quantizer, by ``mode``."""
+
+    def __init__(self, signed: bool) -> None:
+        super().__init__()
+        self.zero_point = 128 if signed else 0
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.mode = "float"
+        self._peak = 0.0
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest code, zero point taken off."""
+        return -self.zero_point, ACT_MAX - self.zero_point
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pass on, observe or round, by ``mode``."""
+        if self.mode == "quant":
+            out: Tensor = _FakeQuant.apply(x, self.scale, *self.limits)  # type: ignore[no-untyped-call]
+            return out
+        if self.mode == "observe":
+            self._observe(x)
+        return x
+
+    @torch.no_grad()
+    def _observe(self, x: Tensor) -> None:
+        """Start from the value that one element in 10,000 exceeds: training moves the scale from there."""
+        size = x.abs().flatten()
+        peak = float(size.kthvalue(max(1, int(size.numel() * 0.9999))).values)
+        self._peak = max(self._peak, peak)
+        self.scale.fill_(max(self._peak, 1e-6) / self.limits[1])
+
+
+class ConvBN(nn.Module):
+    """Convolution without bias, then batch normalisation; ``quant`` rounds the weights."""
+
+    def __init__(self, cin: int, cout: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.stride, self.padding, self.groups = stride, kernel // 2, groups
+        self.weight = nn.Parameter(torch.empty(cout, cin // groups, kernel, kernel))
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+        self.bn = nn.BatchNorm2d(cout)
+        self.quant = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve and normalise, with live statistics in training."""
+        weight = fake_weight(self.weight) if self.quant else self.weight
+        out: Tensor = self.bn(fn.conv2d(x, weight, None, self.stride, self.padding, 1, self.groups))
+        return out
+
+    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weight codes, their scales (float64, may be zero) and the float bias, with BN folded in."""
+        codes, scale = weight_codes(self.weight.detach())
+        assert self.bn.running_mean is not None
+        assert self.bn.running_var is not None
+        factor = self.bn.weight.detach().double() / (self.bn.running_var.double() + self.bn.eps).sqrt()
+        bias = self.bn.bias.detach().double() - self.bn.running_mean.double() * factor
+        sign = torch.where(factor < 0, -1.0, 1.0).to(codes.dtype)
+        return codes * sign.reshape(-1, 1, 1, 1), scale.double() * factor.abs(), bias
+
+
+class Linear(nn.Linear):
+    """Fully connected layer; ``quant`` rounds the weights."""
+
+    quant = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply and add the bias."""
+        return fn.linear(x, fake_weight(self.weight) if self.quant else self.weight, self.bias)
+
+    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weight codes, their scales and the float bias."""
+        codes, scale = weight_codes(self.weight.detach())
+        return codes, scale.double(), self.bias.detach().double()
+
+
+class Folded(nn.Module):
+    """A convolution or fully connected layer in its final integers: int8 weights, int32 bias of scale sx * sw.
+
+    The forward pass multiplies integers held in float32, which is exact while sums stay below 2**24.
+    """
+
+    in_scale: Tensor
+    codes: Tensor
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: ConvBN | Linear, in_scale: Tensor) -> None:
+        super().__init__()
+        codes, scale, bias = layer.folded()
+        in_scale = in_scale.detach().float()
+        # A channel that batch normalisation has all but switched off would need a bias beyond int32: give it a larger
+        # scale instead.  Its weights then round to smaller codes, which its bias outweighs anyway.
+        floor = (bias.abs() / (in_scale.double() * _BIAS_MAX)).clamp_min(1e-12)
+        scale, shrink = torch.maximum(scale, floor), (scale / floor).clamp_max(1.0)
+        codes = (codes * shrink.to(codes.dtype).reshape(-1, *[1] * (codes.dim() - 1))).round()
+        self.conv = (layer.stride, layer.padding, layer.groups) if isinstance(layer, ConvBN) else None
+        self.register_buffer("in_scale", in_scale)
+        self.register_buffer("codes", codes)
+        self.register_buffer("scale", scale.float())
+        self.register_buffer("bias", (bias / (in_scale.double() * scale.float().double())).round().float())
+
+    @property
+    def out_scale(self) -> Tensor:
+        """Scale of accumulator and bias, by output channel, as one float32 product."""
+        return self.in_scale * self.scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Back to codes, sum in integers, then scale: what DequantizeLinear, Conv or Gemm mean on these constants."""
+        steps = (x / self.in_scale).round()
+        if self.conv is None:
+            return fn.linear(steps, self.codes, self.bias) * self.out_scale
+        stride, padding, groups = self.conv
+        sums = fn.conv2d(steps, self.codes, self.bias, stride, padding, 1, groups)
+        return sums * self.out_scale.reshape(1, -1, 1, 1)
+
+
+class _Tracer(fx.Tracer):
+    """Trace a network down to the layers of this module."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, Normalize | ActQuant | ConvBN | Linear) or super().is_leaf_module(m, module_qualified_name)
+
+
+def fold(model: nn.Module) -> fx.GraphModule:
+    """Return the integer form of a trained network, for evaluation and for the ONNX writer."""
+    model = copy.deepcopy(model).eval()
+    set_mode(model, "quant")
+    graph = _Tracer().trace(model)
+    folded = fx.GraphModule(model, graph)
+    for node in graph.nodes:
+        layer = folded.get_submodule(node.target) if node.op == "call_module" else None
+        if isinstance(layer, ConvBN | Linear):
+            folded.add_submodule(node.target, Folded(layer, input_quant(folded, node).scale))
+    folded.delete_all_unused_submodules()
+    folded.recompile()
+    return folded.requires_grad_(False)
+
+
+def input_quant(model: fx.GraphModule, node: fx.Node) -> ActQuant:
+    """Return the quantizer of a node's input, looking through reshapes."""
+    source = node.args[0]
+    while isinstance(source, fx.Node) and source.target is torch.flatten:
+        source = source.args[0]
+    if isinstance(source, fx.Node) and source.op == "call_module":
+        layer = model.get_submodule(str(source.target))
+        if isinstance(layer, ActQuant):
+            return layer
+    raise ValueError(f"{node.target}: its input {source} is not quantized; put an ActQuant in front of it")
+
+
+def set_mode(model: nn.Module, mode: str) -> None:
+    """Switch all quantizers to "float", "observe" (as float, noting ranges) or "quant"."""
+    if mode not in ("float", "observe", "quant"):
+        raise ValueError(f"unknown mode {mode!r}")
+    for layer in model.modules():
+        if isinstance(layer, ActQuant):
+            layer.mode = mode
+        elif isinstance(layer, ConvBN | Linear):
+            layer.quant = mode == "quant"
+
+
+@torch.no_grad()
+def calibrate(model: nn.Module, batch: Callable[[], Tensor], count: int) -> None:
+    """Set the first scales from ``count`` batches, then switch quantization on."""
+    model.eval()
+    set_mode(model, "observe")
+    for _ in range(count):
+        model(batch())
+    set_mode(model, "quant")

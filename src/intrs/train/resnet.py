@@ -1,0 +1,62 @@
+"""The CIFAR ResNets of He et al. 2016 (6n+2 layers), written once for float, quantization-aware and integer use.
+
+Only operations that lower simply to integers: Conv, Add, Relu, GlobalAveragePool, Flatten, Gemm.  Where the shape
+changes, the shortcut is a 1x1 convolution with batch normalisation (option B).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from intrs.train.quant import ActQuant, ConvBN, Linear, Normalize
+
+# Mean and standard deviation of the CIFAR-10 training images, on the scale 0..255.
+CIFAR10_MEAN = (125.307, 122.950, 113.865)
+CIFAR10_STD = (62.993, 62.089, 66.705)
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a shortcut; a quantizer on every tensor that an integer engine stores."""
+
+    def __init__(self, cin: int, cout: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.quant1 = ConvBN(cin, cout, 3, stride), ActQuant(signed=False)
+        self.conv2, self.quant2 = ConvBN(cout, cout, 3), ActQuant(signed=True)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or cin != cout:
+            self.shortcut = nn.Sequential(ConvBN(cin, cout, 1, stride), ActQuant(signed=True))
+        self.quant_out = ActQuant(signed=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(conv2(relu(conv1(x))) + shortcut(x)), quantized throughout."""
+        y = self.quant1(torch.relu(self.conv1(x)))
+        y = self.quant2(self.conv2(y))
+        out: Tensor = self.quant_out(torch.relu(y + self.shortcut(x)))
+        return out
+
+
+class ResNet(nn.Module):
+    """ResNet-(6n+2) on images of p/255, p an integer pixel plus integer noise, of shape (batch, 3, 32, 32)."""
+
+    def __init__(self, n: int, classes: int = 10, widths: tuple[int, ...] = (16, 32, 64)) -> None:
+        super().__init__()
+        self.normalize = Normalize([m / 255 for m in CIFAR10_MEAN], [s / 255 for s in CIFAR10_STD])
+        self.quant_in = ActQuant(signed=True)
+        self.stem, self.quant_stem = ConvBN(3, widths[0], 3), ActQuant(signed=False)
+        blocks, cin = [], widths[0]
+        for stage, width in enumerate(widths):
+            for i in range(n):
+                blocks.append(Block(cin, width, stride=2 if stage > 0 and i == 0 else 1))
+                cin = width
+        self.blocks = nn.Sequential(*blocks)
+        self.pool, self.quant_pool = nn.AdaptiveAvgPool2d(1), ActQuant(signed=False)
+        self.fc, self.quant_fc = Linear(cin, classes), ActQuant(signed=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits, quantized to 8 bits like every other tensor."""
+        x = self.quant_in(self.normalize(x))
+        x = self.quant_stem(torch.relu(self.stem(x)))
+        x = self.quant_pool(self.pool(self.blocks(x)))
+        out: Tensor = self.quant_fc(self.fc(torch.flatten(x, 1)))
+        return out
