@@ -1,0 +1,258 @@
+"""A run with everything opened and checked: what certify, predict and verify have in common."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from intrs import __version__, _core, zoo
+from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse_alpha
+from intrs.data import Images, open_data
+from intrs.errors import IntrsError
+from intrs.noise import Noise, parse_fraction, parse_sigma
+from intrs.results import Row, Run
+from intrs.smooth import Predicted, Smooth, judge, judge_prediction
+from intrs.votes import SELECTION, Progress, Votes, parse_seed
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from fractions import Fraction
+
+    from intrs.network import Network
+
+MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The images of one run, and the smoothed classifier that answers for them."""
+
+    run: Run
+    network: Network
+    data: Images
+    smooth: Smooth
+
+    @cached_property
+    def positions(self) -> range:
+        """Which images of the data set, in order."""
+        return range(0, len(self.data), self.run.skip)[: self.run.max]
+
+    @property
+    def indices(self) -> list[int]:
+        """The `idx` column."""
+        return [int(self.data.indices[position]) for position in self.positions]
+
+    @property
+    def dimension(self) -> int:
+        """Values of an image."""
+        height, width, channels = self.network.input_shape
+        return height * width * channels
+
+    @property
+    def alpha(self) -> Fraction:
+        """Probability of a wrong answer."""
+        return parse_alpha(self.run.alpha)
+
+    @cached_property
+    def certifier(self) -> Certifier:
+        """What turns votes into radii."""
+        return self.smooth.certifier(self.dimension, self.run.n, self.run.alpha)
+
+    @property
+    def tau(self) -> Fraction:
+        """What the noise table's error takes of alpha."""
+        return self.run.n * self.dimension * self.smooth.noise.eta
+
+    def sample(self, position: int, first: int, count: int, progress: Progress | None = None) -> Votes:
+        """Votes for the image at this position."""
+        image, index = self.data.images[position], int(self.data.indices[position])
+        return self.smooth.sample(image, index, first, count, progress)
+
+    def answer(self, position: int, progress: Progress | None = None) -> Row:
+        """Sample and judge one image."""
+        begin = time.perf_counter()
+        selection = self.sample(position, SELECTION, self.run.n0)
+        estimation = self.sample(position, 0, self.run.n, progress)
+        return self.judge(position, selection, estimation, begin)
+
+    def judge(self, position: int, selection: Votes, estimation: Votes, begin: float | None = None) -> Row:
+        """The row that follows from votes."""
+        outcome = self._outcome(selection, estimation)
+        seconds = 0.0 if begin is None else time.perf_counter() - begin
+        return Row.of(int(self.data.labels[position]), outcome, selection, estimation, seconds)
+
+    def _outcome(self, selection: Votes, estimation: Votes) -> Certified | Predicted | Abstained:
+        if self.run.command == "predict":
+            return judge_prediction(estimation, self.dimension, self.alpha)
+        return judge(selection, estimation, self.certifier)
+
+    def samples_per_image(self) -> int:
+        """Network passes that one image takes."""
+        return self.run.n0 + self.run.n
+
+    def rate(self) -> float:
+        """Samples a second, measured for a moment on the first image."""
+        most, count = self.samples_per_image() * len(self.positions), 8
+        while True:
+            begin = time.perf_counter()
+            self.sample(0, 0, min(count, most))
+            seconds = time.perf_counter() - begin
+            if seconds > 0.2 or count >= most:
+                return min(count, most) / max(seconds, 1e-9)
+            count *= 4
+
+    def check_decisive(self) -> None:
+        """Refuse a setting that can only abstain, and name the least number of samples that would do."""
+        if _decides(self, self.run.n):
+            return
+        least = _least_n(self)
+        advice = f"take --n {least} or more" if least else "raise alpha"
+        raise IntrsError(
+            f"with n = {self.run.n} and alpha = {float(self.alpha):g} even {self.run.n} votes of {self.run.n} decide "
+            f"nothing, so every image would be an abstention; {advice}"
+        )
+
+
+def _decides(job: Job, n: int) -> bool:
+    """Whether n votes of n give an answer."""
+    trial = replace(job, run=replace(job.run, n=n))
+    if job.run.command == "predict":
+        return least_wins(n, trial.alpha - trial.tau) is not None
+    return trial.certifier.largest() is not None
+
+
+def _least_n(job: Job) -> int | None:
+    """More samples decide more, until the noise table's error has eaten alpha up."""
+    low, high = job.run.n, 2 * job.run.n
+    try:
+        while not _decides(job, high):
+            low, high = high, 2 * high
+            if high > MOST_SAMPLES:
+                return None
+    except IntrsError:  # nothing left of alpha
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _decides(job, middle) else (middle, high)
+    return high
+
+
+# --- Opening ---------------------------------------------------------------------------------------------------------
+
+
+def open_job(args: Namespace) -> Job:
+    """The job that the arguments of certify or predict describe."""
+    model, data = args.model or zoo.DEFAULT_MODEL, args.data or zoo.DEFAULT_DATA
+    alpha = parse_alpha(args.alpha)
+    noise = Noise(args.noise, parse_sigma(args.sigma or default_sigma(model)))
+    network, images = load_model(model, args), open_data(data, args.split)
+    certify = args.command == "certify"
+    run = Run(
+        command=args.command,
+        model=model,
+        identity=network.identity,
+        pixels=args.pixels,
+        mean=args.mean,
+        std=args.std,
+        data=data,
+        split=args.split,
+        data_sha256=images.sha256,
+        skip=args.skip,
+        max=min(args.max or len(images), len(range(0, len(images), args.skip))),
+        sigma=str(noise.sigma),
+        noise=noise.kind,
+        bound=args.bound if certify else "",
+        form=args.form if certify else "",
+        n0=args.n0 if certify else 0,
+        n=args.n,
+        alpha=str(alpha),
+        seed=hex(parse_seed(args.seed)),
+        intrs=__version__,
+        kernels=selected_kernels(args.kernels),
+        python=platform.python_version(),
+        platform=platform.platform(),
+    )
+    return assemble(run, network, images, args.threads)
+
+
+def assemble(run: Run, network: Network, data: Images, threads: int) -> Job:
+    """A job from its parts, after checking that they fit each other."""
+    _check_fit(network, data)
+    smooth = Smooth(
+        network,
+        Noise.of(run.noise, run.sigma),
+        seed=int(run.seed, 0),
+        bound=cast("Literal['sound', 'paper']", run.bound or "sound"),
+        form=cast("Literal['one', 'two']", run.form or "one"),
+        threads=threads,
+        kernels=run.kernels,
+    )
+    return Job(run, network, data, smooth)
+
+
+def _check_fit(network: Network, data: Images) -> None:
+    if data.image_shape != network.input_shape:
+        expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
+        hint = "; are the channels first? They go last" if data.image_shape[0] == network.input_shape[2] else ""
+        raise IntrsError(
+            f"{data.name} has images of {found} (height x width x channels), but the model takes {expected}{hint}"
+        )
+    if data.labels.max() >= network.classes:
+        raise IntrsError(
+            f"{data.name} has labels up to {data.labels.max()}, but the model has {network.classes} classes"
+        )
+    if data.classes and len(data.classes) != network.classes:
+        raise IntrsError(
+            f"{data.name} has {len(data.classes)} classes, but the model has {network.classes}: "
+            "a label would not mean the same to both"
+        )
+
+
+def find_model(spec: str) -> Path:
+    """A file wins over a model of the same name that ships."""
+    path = Path(spec)
+    if path.exists():
+        return path
+    if spec in zoo.model_names():
+        return zoo.model_path(spec)
+    raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(zoo.model_names()) or 'none'})")
+
+
+def load_model(spec: str, options: Namespace | Run) -> Network:
+    """The model, with the pixel convention that was asked for."""
+    from intrs.exchange.onnx_in import load
+
+    pixels = cast("Literal['auto', 'unit', 'byte']", options.pixels)
+    return load(find_model(spec), pixels=pixels, mean=_numbers(options.mean), std=_numbers(options.std))
+
+
+def _numbers(text: str) -> list[Fraction] | None:
+    return [parse_fraction(part, "--mean and --std") for part in text.split(",")] if text else None
+
+
+def default_sigma(spec: str) -> str:
+    """The sigma under which a model was trained, if it says so."""
+    from intrs.exchange.onnx_file import Refusal, read_graph
+
+    path = find_model(spec)
+    try:
+        sigma = read_graph(path).metadata.get("intrs.sigma", "")
+    except Refusal as refusal:
+        raise IntrsError(f"{path}: {refusal}") from None
+    if not sigma and spec in zoo.model_names():
+        sigma = spec.rpartition("-sigma")[2]
+    if not sigma:
+        raise IntrsError(f"{spec} does not say for which noise it was made; give --sigma, such as --sigma 0.25")
+    return sigma
+
+
+def selected_kernels(name: str) -> str:
+    """The kernel set that will run."""
+    try:
+        return _core.selected_kernels(name)
+    except ValueError as error:
+        raise IntrsError(str(error)) from None

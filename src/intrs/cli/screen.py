@@ -1,0 +1,104 @@
+"""What the user sees: a bar on a terminal, a plain line now and then in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+SECONDS_BETWEEN_LINES = 10.0
+WIDEST = 100  # columns of a table
+
+
+class Meter(Protocol):
+    """Told how far the work is, in the units of its total; `note` says it in words."""
+
+    def __call__(self, done: int, note: str) -> None:
+        """Show it."""
+
+
+@contextlib.contextmanager
+def meter(total: int, begin: int, unit: str) -> Iterator[Meter]:
+    """A progress meter on stderr, for work of `total` units of which `begin` are done."""
+    if sys.stderr and sys.stderr.isatty():
+        with _bar(total, begin, unit) as bar:
+            yield bar
+    else:
+        yield _Lines(total, begin, unit)
+
+
+@contextlib.contextmanager
+def _bar(total: int, begin: int, unit: str) -> Iterator[Meter]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[rate]}"))
+    start = time.monotonic()
+    with Progress(*columns, TimeRemainingColumn(), TextColumn("left"), console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=total, completed=begin, rate="")
+
+        def update(done: int, note: str) -> None:
+            rate = (done - begin) / max(time.monotonic() - start, 1e-9)
+            progress.update(task, completed=done, description=note, rate=f"{rate:,.0f} {unit}/s")
+
+        yield update
+
+
+class _Lines:
+    """The meter for pipes and log files."""
+
+    def __init__(self, total: int, begin: int, unit: str) -> None:
+        self._total, self._begin, self._unit = total, begin, unit
+        self._start = self._last = time.monotonic()
+
+    def __call__(self, done: int, note: str) -> None:
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        rate = max(done - self._begin, 1) / (now - self._start)
+        left = duration((self._total - done) / rate)
+        print(f"{note}, {rate:,.0f} {self._unit}/s, {left} left", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time to plan with."""
+    minutes, hours = seconds / 60, seconds / 3600
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    if minutes < 100:
+        return f"{minutes:.0f} min"
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def show(name: str, value: str) -> None:
+    """A name and its value on a line of their own, at once, and never in colour."""
+    print(f"{name:<10}{value}", flush=True)
+
+
+def table(*columns: str, left: int = 0) -> Table:
+    """An empty table that fits 80 columns; the first `left` columns are words, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, name in enumerate(columns):
+        made.add_column(name, justify="left" if i < left else "right", overflow="fold")
+    return made
+
+
+def print_table(made: Table) -> None:
+    """On stdout; colours only on a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDEST) if console.is_terminal else 80
+    with console.capture() as text:  # rich would end the program where we want to hear of a broken pipe
+        console.print(made)
+    print(text.get(), end="")

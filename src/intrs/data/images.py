@@ -1,0 +1,80 @@
+"""What a data set is here: pixels, labels, and where each image stands in the original."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from intrs.errors import IntrsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_BYTES = 2**32  # of pixels in memory; more is a mistake, or a file made to exhaust the machine
+MOST_INDEX = 2**32 - 1  # an image's noise address has 32 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images (n, height, width, channels) as uint8, with labels and indices (n,) as int64.
+
+    An image's index is its place in the original data set: its noise address, and the `idx` column of results. classes
+    holds the names, or nothing if the file has none.
+    """
+
+    name: str
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for reason in filter(None, (self._shape_fault(), self._label_fault(), self._index_fault())):
+            raise IntrsError(f"{self.name}: {reason}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels) of every image."""
+        height, width, channels = self.images.shape[1:]
+        return height, width, channels
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash over shape, pixels, labels and indices: all that a run depends on. Names do not count."""
+        digest = hashlib.sha256(b"intrs images 1\n")
+        digest.update(np.array(self.images.shape, "<i8").tobytes())
+        digest.update(np.ascontiguousarray(self.images).data)
+        digest.update(self.labels.astype("<i8").tobytes())
+        digest.update(self.indices.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def _shape_fault(self) -> str | None:
+        if self.images.dtype != np.uint8 or self.images.ndim != 4 or 0 in self.images.shape:
+            return (
+                f"images must be uint8 pixels 0..255 of shape (n, height, width, channels) and not empty; "
+                f"these are {self.images.dtype} of shape {self.images.shape}"
+            )
+        if not len(self.images) == len(self.labels) == len(self.indices):
+            return f"{len(self.images)} images, {len(self.labels)} labels, {len(self.indices)} indices: counts differ"
+        return None
+
+    def _label_fault(self) -> str | None:
+        if self.labels.min() < 0:
+            return f"label {self.labels.min()} of image {self.labels.argmin()}: labels count classes from 0"
+        if self.classes and self.labels.max() >= len(self.classes):
+            return f"label {self.labels.max()} of image {self.labels.argmax()}, but {len(self.classes)} class names"
+        return None
+
+    def _index_fault(self) -> str | None:
+        if self.indices.min() < 0 or self.indices.max() > MOST_INDEX:
+            return f"indices must lie in 0 .. {MOST_INDEX}"
+        if len(np.unique(self.indices)) != len(self.indices):
+            return "two images have the same index; an index is an image's noise address and its name in results"
+        return None

@@ -1,0 +1,475 @@
+"""Results files: a TSV with one line an image, and beside it a JSON file with all that is needed to repeat the run.
+
+The first columns are those of locuslab/smoothing, so that scripts written for it read ours; what follows keeps the
+votes, so that nothing has to be sampled again. An abstention is -1 in the file and nowhere else. A line, once written,
+is never changed: a run that was killed is resumed after its last whole line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import timedelta
+from fractions import Fraction
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from intrs.certificate import Abstained, Certified
+from intrs.errors import IntrsError
+from intrs.noise import PIXEL_RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from intrs.smooth import Predicted
+    from intrs.votes import Votes
+
+FORMAT = "intrs results 1"
+COLUMNS = (
+    "idx", "label", "predict", "radius", "correct", "time",
+    "n0", "n", "votes", "radius_sq", "counts0", "counts",
+)  # fmt: skip
+HEADER = "\t".join(COLUMNS) + "\n"
+DIGITS = 6  # of a radius
+SYNC_SECONDS = 5.0
+MOST_SIDECAR, LONGEST_LINE, LONGEST_TEXT, MOST_LINES = 2**20, 2**20, 10_000, 10_000_000  # of a file from a stranger
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is needed to repeat a run; the sidecar is this as JSON. Numbers that must be exact are text."""
+
+    command: str  # certify or predict
+    model: str
+    identity: str  # Network.identity
+    pixels: str  # the options with which the model was loaded, as given; empty if not
+    mean: str
+    std: str
+    data: str
+    split: str
+    data_sha256: str
+    skip: int
+    max: int  # number of images of the whole run
+    sigma: str
+    noise: str
+    bound: str
+    form: str
+    n0: int
+    n: int
+    alpha: str
+    seed: str
+    intrs: str
+    kernels: str
+    python: str
+    platform: str
+
+
+SAME = ("command", "identity", "data_sha256", "skip", "sigma", "noise", "bound", "form", "n0", "n", "alpha", "seed")
+"""The fields that must agree for a run to be continued: lines of one file are all of one experiment."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: the answer for one image, and the votes behind it."""
+
+    idx: int
+    label: int
+    predict: int | None  # None: abstained
+    radius: str  # in units of the pixel range, rounded down
+    correct: int
+    time: str
+    n0: int
+    n: int
+    votes: int  # of the class that selection chose
+    radius_sq: int | None  # in squared pixel levels; None: abstained
+    counts0: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, label: int, outcome: Certified | Predicted | Abstained, selection: Votes, estimation: Votes, seconds: float
+    ) -> Self:
+        """The line for an outcome."""
+        predict, radius, radius_sq = _answer(outcome)
+        return cls(
+            idx=estimation.image_index,
+            label=label,
+            predict=predict,
+            radius=radius,
+            correct=int(predict == label),
+            time=str(timedelta(seconds=seconds)),
+            n0=selection.count,
+            n=estimation.count,
+            votes=outcome.votes,
+            radius_sq=radius_sq,
+            counts0=selection.counts,
+            counts=estimation.counts,
+        )
+
+    def cells(self) -> dict[str, str]:
+        """The line's cells by column, as they stand in the file."""
+        return {column: _cell(getattr(self, column)) for column in COLUMNS}
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """The row of a line; ValueError says which cell is wrong."""
+        texts = line.split("\t")
+        if len(texts) != len(COLUMNS):
+            raise ValueError(f"{len(texts)} columns where there should be {len(COLUMNS)}")
+        cells = dict(zip(COLUMNS, texts, strict=True))
+        numbers = {column: _integer(cells[column], column, low) for column, low in _LEAST.items()}
+        predict, radius_sq = numbers.pop("predict"), numbers.pop("radius_sq")
+        return cls(
+            **numbers,
+            predict=None if predict < 0 else predict,
+            radius_sq=None if radius_sq < 0 else radius_sq,
+            radius=_text(cells["radius"], "radius", r"\d{1,9}\.\d{1,20}"),
+            time=_text(cells["time"], "time", r"[\w:., -]{1,60}"),
+            counts0=_integers(cells["counts0"], "counts0"),
+            counts=_integers(cells["counts"], "counts"),
+        )
+
+
+def _answer(outcome: Certified | Predicted | Abstained) -> tuple[int | None, str, int | None]:
+    """Class, radius and radius_sq. A prediction is a statement about the image itself: radius 0."""
+    match outcome:
+        case Abstained():
+            return None, "0.0", None
+        case Certified():
+            return outcome.label, outcome.radius_text(DIGITS), outcome.radius_sq
+        case _:
+            return outcome.label, "0.0", 0
+
+
+_LEAST = {"idx": 0, "label": 0, "predict": -1, "correct": 0, "n0": 0, "n": 0, "votes": 0, "radius_sq": -1}
+
+
+def _cell(value: int | str | tuple[int, ...] | None) -> str:
+    if value is None:
+        return "-1"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _text(text: str, column: str, pattern: str) -> str:
+    if not re.fullmatch(pattern, text, re.ASCII):
+        raise ValueError(f"{column} is {text[:40]!r}")
+    return text
+
+
+def _integer(text: str, column: str, low: int = 0) -> int:
+    value = int(_text(text, column, r"-1|\d{1,19}"))
+    if value < low:
+        raise ValueError(f"{column} is {value}")
+    return value
+
+
+def _integers(text: str, column: str) -> tuple[int, ...]:
+    return tuple(_integer(part, column) for part in text.split(","))
+
+
+# --- The sidecar -----------------------------------------------------------------------------------------------------
+
+
+def sidecar_path(path: Path) -> Path:
+    """FILE.json beside FILE."""
+    return path.parent / f"{path.name}.json"
+
+
+def write_run(path: Path, run: Run) -> None:
+    """Write the sidecar of the results file `path` in one move: a reader sees the old one, or the new one."""
+    target = sidecar_path(path)
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    with _named(target, "write"):
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                json.dump({"format": FORMAT, **asdict(run)}, file, indent=1)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def read_run(path: Path) -> Run:
+    """The sidecar of the results file `path`, checked field by field."""
+    target = sidecar_path(path)
+    with _named(target, "read"), target.open("rb") as file:
+        data = file.read(MOST_SIDECAR + 1)
+    try:
+        if len(data) > MOST_SIDECAR:
+            raise ValueError("it is too large")
+        return _run(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise IntrsError(f"{target}: not the description of a run ({error}); verify and resume need it") from None
+
+
+def _run(found: object) -> Run:
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT!r}; perhaps another version of intrs wrote it")
+    values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Run)}
+    for field in fields(Run):
+        if not (_is_number if field.type == "int" else _is_text)(field.name, values[field.name]):
+            raise ValueError(f"field {field.name!r} is missing or wrong")
+    return Run(**values)
+
+
+_FORMS = {"command": "certify|predict", "seed": "0x[0-9a-f]{1,64}", "identity": "[0-9a-f]{64}"}
+
+
+def _is_number(name: str, value: object) -> bool:
+    return type(value) is int and (0 if name == "n0" else 1) <= value < 2**63
+
+
+def _is_text(name: str, value: object) -> bool:
+    """Printable: a stranger's file must not steer the terminal."""
+    if type(value) is not str or len(value) > LONGEST_TEXT or not value.isprintable():
+        return False
+    return name not in _FORMS or re.fullmatch(_FORMS[name], value) is not None
+
+
+def differences(old: Run, new: Run) -> list[str]:
+    """What forbids to continue `old` as `new`, one line a field."""
+    pairs = ((field, getattr(old, field), getattr(new, field)) for field in SAME)
+    return [f"{field}: {before} in the file, {now} now" for field, before, now in pairs if before != now]
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> tuple[Run, list[Row]]:
+    """The description and the whole lines of a results file; a half-written last line is left out.
+
+    Types and ranges are checked here; whether the numbers are right is for `intrs verify`.
+    """
+    with _named(path, "read"), path.open("rb") as file:
+        rows, _ = _read_rows(file, path)
+    return read_run(path), rows
+
+
+def _read_rows(file: IO[bytes], path: Path) -> tuple[list[Row], int]:
+    """The rows, and the number of bytes up to the end of the last whole line."""
+    rows: list[Row] = []
+    good = 0
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+        whole = line.endswith(b"\n")
+        if not whole and len(line) < LONGEST_LINE and (number > 1 or HEADER.encode().startswith(line)):
+            break  # half-written
+        if number == 1 and line != HEADER.encode():
+            raise IntrsError(f"{path}: not a results file of intrs; its first line should name {' '.join(COLUMNS)}")
+        if number > 1:
+            rows.append(_row(line, path, number))
+        good += len(line)
+    return rows, good
+
+
+def _row(line: bytes, path: Path, number: int) -> Row:
+    try:
+        if len(line) == LONGEST_LINE or number > MOST_LINES:
+            raise ValueError("too long")
+        return Row.parse(line.decode("ascii").rstrip("\n"))
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise IntrsError(f"{path}, line {number}: malformed ({error})") from None
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """A results file that is open for appending, locked against other processes."""
+
+    def __init__(self, path: Path, descriptor: int, rows: Sequence[Row] = ()) -> None:
+        self.path = path
+        self.rows = list(rows)
+        self._descriptor = descriptor
+        self._synced = time.monotonic()
+
+    def append(self, row: Row) -> None:
+        """Write one line; on return it is with the operating system, and on disk every few seconds."""
+        with self._kept_lines():
+            _write(self._descriptor, "\t".join(row.cells().values()) + "\n")
+            self.rows.append(row)
+            if time.monotonic() - self._synced > SYNC_SECONDS:
+                self._sync()
+
+    def close(self) -> None:
+        """Bring everything to disk and let others in."""
+        if self._descriptor < 0:
+            return
+        try:
+            with self._kept_lines():
+                self._sync()
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # which means that there is nothing to bring to disk
+                raise
+        self._synced = time.monotonic()
+
+    @contextlib.contextmanager
+    def _kept_lines(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise IntrsError(
+                f"cannot write {self.path}: {error.strerror or error}. Its {len(self.rows)} lines so far are kept; "
+                "put that right and run the same command with --resume"
+            ) from None
+
+
+def create(path: Path, run: Run, *, overwrite: bool = False) -> Writer:
+    """Begin a results file. An existing one is replaced only if asked, and only if it is one."""
+    _check_regular(path)
+    if not overwrite and (found := next((p for p in (path, sidecar_path(path)) if os.path.lexists(p)), None)):
+        raise IntrsError(f"{found} exists; --resume continues it, --overwrite replaces it, --out names another file")
+    descriptor = _open(path, 0 if overwrite else os.O_EXCL)
+    with _given_up_on_error(path, descriptor):
+        return _begin(path, run, descriptor)
+
+
+def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
+    """Continue a results file after its last whole line, or begin it. indices: the images of the whole run, in order.
+
+    Refuses, naming the fields, if the file was made with other settings.
+    """
+    descriptor = _open(path)
+    with _given_up_on_error(path, descriptor):
+        old = read_run(path) if sidecar_path(path).exists() else None
+        if old and (differing := differences(old, run)):
+            raise IntrsError(f"cannot resume {path}: it was made with other settings\n  " + "\n  ".join(differing))
+        with _named(path, "read"), open(descriptor, "rb", closefd=False) as file:
+            rows, good = _read_rows(file, path)
+        if not good:
+            return _begin(path, run, descriptor)
+        if not old:
+            raise IntrsError(f"cannot resume {path}: {sidecar_path(path)}, which says how it was made, is missing")
+        _check_order(path, rows, indices)
+        with _named(path, "write"):
+            os.ftruncate(descriptor, good)
+        write_run(path, replace(old, model=run.model, data=run.data, max=run.max))
+    return Writer(path, descriptor, rows)
+
+
+def _check_order(path: Path, rows: Sequence[Row], indices: Sequence[int]) -> None:
+    if len(rows) > len(indices):
+        raise IntrsError(f"cannot resume {path}: it has {len(rows)} images, more than the {len(indices)} asked for")
+    for number, (row, index) in enumerate(zip(rows, indices, strict=False), 2):
+        if row.idx != index:
+            raise IntrsError(f"cannot resume {path}: line {number} is about image {row.idx}, not {index}")
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    """Open for appending, made if need be, and lock."""
+    _check_regular(path)
+    with _named(path, "write"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
+    try:
+        with _named(path, "lock"):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(path: Path) -> None:
+    with _named(path, "write"):
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            raise IntrsError(f"cannot write results to {path}: not a regular file")
+
+
+@contextlib.contextmanager
+def _given_up_on_error(path: Path, descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if os.fstat(descriptor).st_size == 0:
+                path.unlink()  # we made it, or it was of no use to anyone
+        os.close(descriptor)
+        raise
+
+
+def _begin(path: Path, run: Run, descriptor: int) -> Writer:
+    """Empty the file, describe the run, write the header: in this order no line can get the description of another."""
+    with _named(path, "write"):
+        first = os.pread(descriptor, len(HEADER), 0)
+        if not HEADER.encode().startswith(first):
+            raise IntrsError(f"{path} is not a results file of intrs and is left as it is")
+        os.ftruncate(descriptor, 0)
+        write_run(path, run)
+        _write(descriptor, HEADER)
+    return Writer(path, descriptor)
+
+
+def _write(descriptor: int, text: str) -> None:
+    """All of the text or, on an error, none of it."""
+    begin, data = os.fstat(descriptor).st_size, text.encode("ascii")
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, begin)
+        raise
+
+
+@contextlib.contextmanager
+def _named(path: Path, action: str) -> Iterator[None]:
+    """Turn the operating system's complaints into ours."""
+    try:
+        yield
+    except OSError as error:
+        if action == "lock" and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise IntrsError(f"another process is writing {path}; wait for it, or name another file") from None
+        raise IntrsError(f"cannot {action} {path}: {error.strerror or error}") from None
+
+
+# --- Summary ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counts over the rows of a file. CP, the certified percentage, is answered / images.
+
+    hits[k] images are classified correctly and certified at radius k/4 or more. Their share of all images is the usual
+    certified accuracy; the paper's formula takes the share of the answered ones.
+    """
+
+    images: int
+    answered: int
+    hits: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Self:
+        """Count, comparing radii as exact integers: R >= r if and only if (255 r)^2 <= radius_sq."""
+        answered = [row.radius_sq for row in rows if row.radius_sq is not None]
+        right = [row.radius_sq for row in rows if row.radius_sq is not None and row.predict == row.label]
+        largest = max(answered, default=0)
+        hits: list[int] = []
+        while (least := (PIXEL_RANGE * step(len(hits))) ** 2) <= largest:
+            hits.append(sum(radius_sq >= least for radius_sq in right))
+        return cls(len(rows), len(answered), tuple(hits))
+
+
+def step(k: int) -> Fraction:
+    """The radius of hits[k]."""
+    return Fraction(k, 4)

@@ -1,0 +1,114 @@
+"""The smoothed classifier g: Algorithm 1 (certify) and Algorithm 2 (predict) of the paper, in its symbols.
+
+Each algorithm is a sampling step, which gives `Votes`, and a judgement of those votes, which needs no sampling: votes
+that were kept can be judged again under another alpha or bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
+from intrs.errors import IntrsError
+from intrs.network import Network
+from intrs.votes import SELECTION, Classifier, Progress, Votes, parse_seed, votes
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from intrs.noise import Noise
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Algorithm 2 returned a class: wrong with probability at most alpha."""
+
+    label: int
+    votes: int
+    n: int
+    alpha: Fraction
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """g(x) = the class that the base classifier gives most often to x + noise.
+
+    base is an integer network, or any callable that takes integer images (n, *image.shape) and returns labels or
+    scores. The seed is 256 bits; leave it out to have one drawn from the operating system.
+    """
+
+    base: Network | Classifier
+    noise: Noise
+    seed: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # None: drawn below
+    bound: Literal["sound", "paper"] = field(default="sound", kw_only=True)
+    form: Literal["one", "two"] = field(default="one", kw_only=True)
+    classes: int | None = field(default=None, kw_only=True)
+    threads: int = field(default=0, kw_only=True)
+    kernels: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", parse_seed(self.seed))
+        if isinstance(self.base, Network):
+            object.__setattr__(self, "classes", self.base.classes)
+
+    def certify(
+        self,
+        image: NDArray[Any],
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: str | float | Fraction = "0.001",
+        *,
+        image_index: int = 0,
+        progress: Progress | None = None,
+    ) -> Certified | Abstained:
+        """Algorithm 1: a class and a radius that hold with probability at least 1 - alpha, or an abstention."""
+        selection = self.sample(image, image_index, SELECTION, n0)  # lines 1, 2
+        estimation = self.sample(image, image_index, 0, n, progress)  # lines 3, 4
+        return judge(selection, estimation, self.certifier(image.size, n, alpha, len(estimation.counts)))  # lines 5-9
+
+    def predict(
+        self,
+        image: NDArray[Any],
+        n: int = 1000,
+        alpha: str | float | Fraction = "0.001",
+        *,
+        image_index: int = 0,
+        progress: Progress | None = None,
+    ) -> Predicted | Abstained:
+        """Algorithm 2: g's class, wrong with probability at most alpha, or an abstention."""
+        return judge_prediction(self.sample(image, image_index, 0, n, progress), image.size, parse_alpha(alpha))
+
+    def sample(
+        self, image: NDArray[Any], image_index: int, first: int, count: int, progress: Progress | None = None
+    ) -> Votes:
+        """Votes over samples first .. first + count - 1."""
+        return votes(
+            self.base, image, self.noise, self.seed, image_index, first, count,
+            classes=self.classes, threads=self.threads, kernels=self.kernels, progress=progress,
+        )  # fmt: skip
+
+    def certifier(self, dimension: int, n: int, alpha: str | float | Fraction, classes: int | None = None) -> Certifier:
+        """What turns votes into radii under these settings."""
+        return Certifier(
+            self.noise, dimension, n, parse_alpha(alpha), self.bound, self.form, classes or self.classes or 2
+        )
+
+
+def judge(selection: Votes, estimation: Votes, certifier: Certifier) -> Certified | Abstained:
+    """Lines 2 and 5 to 9 of Algorithm 1, from votes alone."""
+    if selection.first < SELECTION or estimation.first + estimation.count > SELECTION:
+        raise IntrsError("selection and estimation must come from samples of their own (see intrs.votes)")
+    c_a = selection.top
+    return certifier.judge(c_a, estimation.counts)
+
+
+def judge_prediction(sampled: Votes, dimension: int, alpha: Fraction) -> Predicted | Abstained:
+    """Algorithm 2 from votes alone. The paper compares the p-value with 0.5; it has to be alpha."""
+    n_a, n_b = sampled.counts[sampled.top], sampled.counts[sampled.second] if len(sampled.counts) > 1 else 0
+    tau = sampled.count * dimension * sampled.noise.eta
+    if prediction_passes(n_a, n_b, alpha - tau):
+        return Predicted(sampled.top, n_a, sampled.count, alpha)
+    return Abstained(n_a, sampled.count, alpha, f"{n_a} against {n_b} votes is too close to call at alpha {alpha}")

@@ -1,0 +1,664 @@
+"""The command line from outside: what it says, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from tiny_model import images, save_images, save_model
+
+from intrs import results, zoo
+from intrs.cli import main
+from intrs.cli.screen import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Intrs = Callable[..., tuple[int, str, str]]
+
+COMMAND = [sys.executable, "-m", "intrs.cli"]
+# A process that a shell started in the background ignores SIGINT, and so would its children.
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from intrs.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+QUICK = ("--n", "300", "--seed", "7")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own with the tiny model and its images."""
+    monkeypatch.chdir(tmp_path)
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+    return tmp_path
+
+
+@pytest.fixture
+def intrs(here: Path, capsys: pytest.CaptureFixture[str]) -> Intrs:
+    """Run the command here; exit code, stdout, stderr."""
+
+    def call(*argv: str) -> tuple[int, str, str]:
+        code = main(argv)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call
+
+
+def without_time(path: Path) -> list[list[str]]:
+    column = results.COLUMNS.index("time")
+    cells = [line.split("\t") for line in path.read_text().splitlines()]
+    return [[cell for i, cell in enumerate(line) if i != column] for line in cells]
+
+
+# --- certify, predict ------------------------------------------------------------------------------------------------
+
+
+def test_certify(intrs: Intrs, here: Path) -> None:
+    code, out, err = intrs("certify", "tiny.onnx", "tiny.npz", *QUICK)
+    assert (code, err) == (0, "")
+    run, rows = results.read(here / "certify-tiny-tiny-sigma0.25.tsv")
+    assert [row.idx for row in rows] == [3 + 20 * i for i in range(8)]
+    assert (run.sigma, run.n, run.n0, run.seed, run.alpha) == ("1/4", 300, 100, "0x7", "1/1000")
+    assert all(sum(row.counts) == 300 and sum(row.counts0) == 100 for row in rows)
+    certified = [row for row in rows if row.predict is not None]
+    assert 0 < len(certified) < 8, "the tiny images should make for both answers and abstentions"
+    for words in (
+        "certify-tiny-tiny-sigma0.25.tsv", run.identity[:16], "8 images", "at most 0.4", "(all 300 votes)",
+        "fewest that certify anything", "alpha 0.001", "tau", "samples/s", "of all images", "CP ", "abstentions: ",
+    ):  # fmt: skip
+        assert words in out, words
+
+
+def test_the_closing_table(intrs: Intrs, here: Path) -> None:
+    _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", *QUICK)
+    counts = results.Summary.of(results.read(here / "r.tsv")[1])
+    table = re.findall(r"^ +(\d\.\d\d) +(\d+) +([\d.]+) % +([\d.]+) %", out, re.MULTILINE)
+    assert [(float(r), int(hits)) for r, hits, _, _ in table] == [(k / 4, h) for k, h in enumerate(counts.hits)]
+    assert float(table[0][2]) == round(100 * counts.hits[0] / 8, 1)
+    assert float(table[0][3]) == round(100 * counts.hits[0] / counts.answered, 1)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_predict(intrs: Intrs, here: Path) -> None:
+    code, out, _ = intrs("predict", "tiny.onnx", "tiny.npz", "--seed", "7", "--out", "p.tsv")
+    assert code == 0
+    run, rows = results.read(here / "p.tsv")
+    assert (run.command, run.n, run.n0) == ("predict", 1000, 0)
+    assert {row.radius for row in rows} == {"0.0"}
+    assert any(row.correct for row in rows)
+    assert "fewest that decide" in out
+    assert intrs("verify", "p.tsv")[0] == 0
+
+
+def test_skip_and_max(intrs: Intrs, here: Path) -> None:
+    intrs("certify", "tiny.onnx", "tiny.npz", "--skip", "3", "--max", "2", "--out", "a.tsv", *QUICK)
+    assert [row.idx for row in results.read(here / "a.tsv")[1]] == [3, 63]
+    intrs("certify", "tiny.onnx", "tiny.npz", "--skip", "3", "--out", "b.tsv", *QUICK)
+    assert [row.idx for row in results.read(here / "b.tsv")[1]] == [3, 63, 123]
+
+
+def test_same_seed_same_file(intrs: Intrs, here: Path) -> None:
+    for name, *options in (("a", "--threads", "1"), ("b", "--threads", "2"), ("c",)):
+        intrs("certify", "tiny.onnx", "tiny.npz", "--out", f"{name}.tsv", *options, *QUICK)
+    assert without_time(here / "a.tsv") == without_time(here / "b.tsv") == without_time(here / "c.tsv")
+    intrs("certify", "tiny.onnx", "tiny.npz", "--out", "d.tsv", "--n", "300", "--seed", "0x8")
+    assert without_time(here / "d.tsv") != without_time(here / "a.tsv")
+
+
+def test_a_seed_is_drawn_and_recorded(intrs: Intrs, here: Path) -> None:
+    for name in ("a", "b"):
+        intrs("certify", "tiny.onnx", "tiny.npz", "--out", f"{name}.tsv", "--n", "300", "--max", "1")
+    seeds = {int(results.read_run(here / f"{name}.tsv").seed, 16) for name in ("a", "b")}
+    assert len(seeds) == 2
+    assert min(seeds) > 2**200, "256 bits, from the operating system"
+    assert intrs("verify", "a.tsv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "options", [("--form", "two"), ("--bound", "paper"), ("--noise", "rounded"), ("--sigma", "1/5")]
+)
+def test_other_settings_verify(intrs: Intrs, here: Path, options: tuple[str, ...]) -> None:
+    assert intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", "--max", "3", *options, *QUICK)[0] == 0
+    assert getattr(results.read_run(here / "r.tsv"), options[0][2:]) == options[1]
+    assert intrs("verify", "r.tsv")[0] == 0
+
+
+def test_folders_of_images(intrs: Intrs, here: Path) -> None:
+    pixels, labels = images()
+    for i, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        (here / "data" / "abc"[label]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(here / "data" / "abc"[label] / f"{i}.png")
+    assert intrs("certify", "tiny.onnx", "data", *QUICK)[0] == 0
+    assert len(results.read(here / "certify-tiny-data-sigma0.25.tsv")[1]) == 8
+
+
+@pytest.fixture
+def small_zoo(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny model and 12 images in place of what ships, which takes minutes without fast kernels."""
+    save_images(here / "tiny.npz", 12)
+    for kind in ("model", "data"):
+        monkeypatch.setattr(zoo, f"DEFAULT_{kind.upper()}", "tiny")
+        monkeypatch.setattr(zoo, f"{kind}_names", lambda: ("tiny",))
+        suffix = {"model": "onnx", "data": "npz"}[kind]
+        monkeypatch.setattr(zoo, f"{kind}_path", lambda _=None, suffix=suffix: here / f"tiny.{suffix}")
+
+
+@pytest.mark.usefixtures("small_zoo")
+def test_no_arguments_at_all(intrs: Intrs, here: Path) -> None:
+    code, out, _ = intrs("certify")
+    path = here / "certify-tiny-tiny-sigma0.25-short.tsv"
+    run, rows = results.read(path)
+    assert code == 0
+    assert (len(rows), run.n) == (10, 10_000)
+    assert out.rstrip().endswith("intrs certify tiny tiny")
+    assert "12 images with 100,000 samples" in out
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
+    assert intrs("certify")[0] == 0
+    path.write_bytes(whole[:-1])
+    assert intrs("certify")[0] == 0, "the same command completes it"
+    assert len(results.read(path)[1]) == 10
+    before = path.read_bytes()
+    assert intrs("certify")[0] == 0
+    assert path.read_bytes() == before
+    save_model(here / "tiny.onnx", seed=2)
+    code, _, err = intrs("certify")
+    assert code == 2
+    assert "identity: " in err
+    assert path.read_bytes() == before
+
+
+# --- killed, interrupted, resumed ------------------------------------------------------------------------------------
+
+
+def long_run(here: Path, count: int = 60, n: str = "20000") -> list[str]:
+    save_images(here / "many.npz", count)
+    return ["certify", "tiny.onnx", "many.npz", "--n", n, "--seed", "0xabc", "--threads", "1"]
+
+
+def wait_for_lines(path: Path, lines: int, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"no {lines} lines: {process.communicate()}")
+
+
+@pytest.fixture
+def started(here: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*argv: str) -> subprocess.Popen[str]:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen([sys.executable, "-c", INTERRUPTIBLE, *argv], **pipes))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_kill_and_resume(here: Path, intrs: Intrs, started: Callable[..., subprocess.Popen[str]]) -> None:
+    argv = long_run(here)
+    assert intrs(*argv, "--out", "whole.tsv")[0] == 0
+    killed = started(*argv, "--out", "killed.tsv")
+    path = here / "killed.tsv"
+    wait_for_lines(path, 5, killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert 5 <= len(path.read_text().splitlines()) < 61, "it should have been killed in the middle"
+    with path.open("a") as file:
+        file.write("1203\t0\t0\t0.12")  # as if killed while writing a line
+    code, out, _ = intrs(*argv, "--out", "killed.tsv", "--resume")
+    assert code == 0
+    assert "of them done before" in out
+    assert without_time(path) == without_time(here / "whole.tsv")
+
+
+def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+    process = started(*long_run(here, 5000), "--out", "stopped.tsv")
+    wait_for_lines(here / "stopped.tsv", 3, process)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert time.monotonic() - begin < 3  # a second, on a machine that does nothing else
+    assert process.returncode == 130
+    assert "of 5000 images; continue with\n  intrs certify tiny.onnx many.npz" in err
+    assert err.rstrip().endswith("--out stopped.tsv --resume")
+    assert "Traceback" not in err
+    assert (here / "stopped.tsv").read_bytes().endswith(b"\n")
+
+
+def test_two_processes_do_not_share_a_file(
+    here: Path, intrs: Intrs, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    argv = [*long_run(here, 5000), "--out", "r.tsv"]
+    wait_for_lines(here / "r.tsv", 2, started(*argv))
+    code, _, err = intrs(*argv, "--resume")
+    assert code == 2
+    assert "another process is writing r.tsv" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (("--sigma", "0.5"), "sigma: 1/4 in the file, 1/2 now"),
+        (("--seed", "8"), "seed: 0x7 in the file, 0x8 now"),
+        (("--n", "301"), "n: 300 in the file, 301 now"),
+        (("--n0", "50"), "n0: 100 in the file, 50 now"),
+        (("--alpha", "0.01"), "alpha: 1/1000 in the file, 1/100 now"),
+        (("--noise", "rounded"), "noise: discrete in the file, rounded now"),
+        (("--bound", "paper"), "bound: sound in the file, paper now"),
+        (("--form", "two"), "form: one in the file, two now"),
+        (("--skip", "2"), "skip: 1 in the file, 2 now"),
+        (("other.onnx",), "identity: "),
+        (("other.npz",), "data_sha256: "),
+    ],
+)
+def test_resume_with_something_else(here: Path, intrs: Intrs, change: tuple[str, ...], field: str) -> None:
+    argv = {"model": "tiny.onnx", "data": "tiny.npz"}
+    options = ["--n", "300", "--seed", "7", "--out", "r.tsv"]
+    intrs("certify", *argv.values(), *options, "--max", "2")
+    before = (here / "r.tsv").read_bytes()
+    save_model(here / "other.onnx", seed=2)
+    save_images(here / "other.npz", indices=np.arange(8))
+    if len(change) == 1:
+        argv["model" if change[0].endswith("onnx") else "data"] = change[0]
+        change = ()
+    code, _, err = intrs("certify", *argv.values(), *options, *change, "--resume")
+    assert code == 2
+    assert field in err
+    assert err.count(" in the file, ") == 1, "only the field that differs"
+    assert (here / "r.tsv").read_bytes() == before
+
+
+def test_max_may_grow(here: Path, intrs: Intrs) -> None:
+    intrs("certify", "tiny.onnx", "tiny.npz", "--max", "2", "--out", "r.tsv", *QUICK)
+    assert intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", "--resume", "--n", "300")[0] == 0
+    run, rows = results.read(here / "r.tsv")
+    assert (run.max, len(rows)) == (8, 8)
+    assert intrs("verify", "r.tsv")[0] == 0
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def damaged_models(here: Path) -> None:
+    good = (here / "tiny.onnx").read_bytes()
+    (here / "empty.onnx").write_bytes(b"")
+    (here / "truncated.onnx").write_bytes(good[: len(good) // 2])
+    (here / "text.onnx").write_text("this is not a model\n" * 20)
+    save_model(here / "float.onnx", quantized=False)
+    model = onnx.load(here / "tiny.onnx")
+    next(node for node in model.graph.node if node.op_type == "Flatten").op_type = "Erf"
+    (here / "erf.onnx").write_bytes(model.SerializeToString())
+
+
+def odd_data(here: Path) -> None:
+    pixels, labels = images()
+    save_images(here / "large.npz", images=np.zeros((8, 5, 5, 3), np.uint8))
+    save_images(here / "first.npz", images=np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    save_images(here / "labels.npz", labels=labels + 1)
+    save_images(here / "names.npz", classes=np.array(["a", "b", "c", "d"]))
+    save_images(here / "object.npz", labels=labels.astype(object))
+    save_images(here / "floats.npz", images=pixels / 255)
+    for i, side in enumerate((4, 5)):
+        (here / "mixed" / "class").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (side, side)).save(here / "mixed" / "class" / f"{i}.png")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("missing.onnx tiny.npz", "missing.onnx: no such file"),
+        ("empty.onnx tiny.npz", "empty.onnx: it is empty"),
+        ("truncated.onnx tiny.npz", "truncated.onnx: "),
+        ("text.onnx tiny.npz", "text.onnx: "),
+        ("float.onnx tiny.npz", "float.onnx: it is a float model"),
+        ("erf.onnx tiny.npz", "Erf"),
+        (". tiny.npz", "it is a folder"),
+        ("tiny.onnx missing.npz", "missing.npz: no such file"),
+        ("tiny.onnx large.npz", "images of 5 x 5 x 3 (height x width x channels), but the model takes 4 x 4 x 3"),
+        ("tiny.onnx first.npz", "are the channels first?"),
+        ("tiny.onnx labels.npz", "labels up to 3, but the model has 3 classes"),
+        ("tiny.onnx names.npz", "4 classes, but the model has 3"),
+        ("tiny.onnx object.npz", "never unpickled"),
+        ("tiny.onnx floats.npz", "float64"),
+        ("tiny.onnx mixed", "mixed/class/1.png has 5 x 5 pixels"),
+        ("tiny.onnx tiny.npz --split train", "no split 'train'"),
+        ("tiny.onnx tiny.npz --sigma 0", "sigma must lie between"),
+        ("tiny.onnx tiny.npz --sigma=-1", "sigma must lie between"),
+        ("tiny.onnx tiny.npz --sigma nan", "sigma must be a number"),
+        ("tiny.onnx tiny.npz --sigma inf", "sigma must be a number"),
+        ("tiny.onnx tiny.npz --sigma 1e300", "sigma must lie between"),
+        ("tiny.onnx tiny.npz --sigma 1e-999999999", "sigma must be a number"),
+        ("tiny.onnx tiny.npz --sigma 1/0", "sigma must be a number"),
+        ("tiny.onnx tiny.npz --alpha 0", "alpha must lie between 0 and 1"),
+        ("tiny.onnx tiny.npz --alpha 1", "alpha must lie between 0 and 1"),
+        ("tiny.onnx tiny.npz --alpha=-0.5", "alpha must lie between 0 and 1"),
+        ("tiny.onnx tiny.npz --alpha nan", "alpha must be a number"),
+        ("tiny.onnx tiny.npz --n 9", "every image would be an abstention; take --n 10 or more"),
+        ("tiny.onnx tiny.npz --n 0", "argument --n: a whole number from 1 on"),
+        ("tiny.onnx tiny.npz --n -5", "--n"),
+        ("tiny.onnx tiny.npz --n 1e5", "argument --n: a whole number from 1 on"),
+        ("tiny.onnx tiny.npz --n 99999999999", "samples"),
+        ("tiny.onnx tiny.npz --n0 0", "argument --n0"),
+        ("tiny.onnx tiny.npz --skip 0", "argument --skip"),
+        ("tiny.onnx tiny.npz --max 0", "argument --max"),
+        ("tiny.onnx tiny.npz --threads 0", "argument --threads"),
+        ("tiny.onnx tiny.npz --threads 99999", "argument --threads: at most 1024"),
+        ("tiny.onnx tiny.npz --seed -1", "--seed"),
+        ("tiny.onnx tiny.npz --seed 0xg", "argument --seed: an integer from 0 to 2**256 - 1"),
+        ("tiny.onnx tiny.npz --seed " + "9" * 78, "argument --seed"),
+        ("tiny.onnx tiny.npz --seed " + "9" * 7800, "argument --seed"),
+        ("tiny.onnx tiny.npz --noise uniform", "argument --noise: invalid choice"),
+        ("tiny.onnx tiny.npz --bound paper --form two", "paper's bound"),
+        ("tiny.onnx tiny.npz --kernels abacus", "no kernel set 'abacus'"),
+        ("tiny.onnx tiny.npz --mean x", "--mean and --std must be a number"),
+        ("tiny.onnx tiny.npz --mean 1,2", "mean has 2 numbers"),
+        ("tiny.onnx tiny.npz --std 0", "std must be positive"),
+        ("tiny.onnx tiny.npz --resume --overwrite", "not allowed with"),
+        ("tiny.onnx tiny.npz surplus", "unrecognized arguments: surplus"),
+        ("tiny.onnx tiny.npz --out .", "not a regular file"),
+        ("tiny.onnx tiny.npz --out nowhere/r.tsv", "cannot write nowhere/r.tsv: No such file or directory"),
+        ("tiny.onnx tiny.npz --out tiny.onnx/r.tsv", "Not a directory"),
+        ("tiny.onnx tiny.npz --out old.tsv", "old.tsv exists; --resume continues it"),
+        ("tiny.onnx tiny.npz --out precious.txt --overwrite", "not a results file"),
+        ("tiny.onnx tiny.npz --out precious.txt --resume", "not a results file"),
+        ("silent.onnx tiny.npz", "does not say for which noise it was made; give --sigma"),
+        ("cheating.onnx tiny.npz", "sigma must lie between"),
+    ],
+)
+def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
+    damaged_models(here)
+    odd_data(here)
+    save_model(here / "silent.onnx", sigma=None)
+    save_model(here / "cheating.onnx", sigma="1000")
+    (here / "old.tsv").write_text(results.HEADER)
+    (here / "precious.txt").write_text("precious")
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+    options = [] if "--out" in argv else ["--out", "never.tsv"]
+    code, _, err = intrs("certify", *argv.split(), *options)
+    assert code == 2, err
+    assert err.startswith("intrs: ")
+    assert words in err
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before, "nothing is written"
+
+
+def test_a_prediction_that_can_only_abstain(intrs: Intrs) -> None:
+    code, _, err = intrs("predict", "tiny.onnx", "tiny.npz", "--n", "5", "--out", "p.tsv")
+    assert code == 2
+    assert "take --n 11 or more" in err  # 2 * 2^-11 <= 0.001 < 2 * 2^-10
+
+
+@pytest.mark.parametrize("argv", [[], ["fly"], ["verify"], ["table"], ["export", "m.onnx"], ["info", "a", "b"]])
+def test_wrong_usage(intrs: Intrs, argv: list[str]) -> None:
+    code, out, err = intrs(*argv)
+    assert (code, out) == (2, "")
+    assert err.startswith("intrs: ")
+    assert "--help" in err
+
+
+def test_help_and_version(intrs: Intrs) -> None:
+    from intrs import __version__
+
+    assert intrs("--version") == (0, f"intrs {__version__}\n", "")
+    for command in ("certify", "predict", "verify", "info", "export", "table"):
+        code, out, _ = intrs(command, "--help")
+        assert code == 0
+        assert f"usage: intrs {command}" in out
+
+
+def limited(argv: list[str], limit: int) -> subprocess.CompletedProcess[str]:
+    """Run with a limit on the size of files, which is what a full disk looks like."""
+    script = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); "
+    script += "import sys; from intrs.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.run([sys.executable, "-c", script, *argv], capture_output=True, text=True, check=False)
+
+
+def test_a_disk_that_fills_up(here: Path, intrs: Intrs) -> None:
+    argv = [*long_run(here, 20, "300"), "--out", "r.tsv"]
+    full = limited(argv, 1200)
+    assert full.returncode == 2
+    assert re.search(r"^intrs: cannot write r\.tsv: .*lines so far are kept; .*--resume$", full.stderr, re.MULTILINE)
+    assert "Traceback" not in full.stderr
+    assert 0 < len(results.read(here / "r.tsv")[1]) < 20
+    assert intrs(*argv, "--resume")[0] == 0
+    assert intrs("verify", "r.tsv")[0] == 0
+
+
+def test_a_disk_that_is_full_from_the_start(here: Path) -> None:
+    full = limited([*long_run(here, 20, "300"), "--out", "r.tsv"], 100)
+    assert full.returncode == 2
+    assert "intrs: cannot write r.tsv.json: " in full.stderr
+    assert not list(here.glob("*r.tsv*")), "nothing is left behind"
+
+
+# --- verify ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def verified(here: Path, intrs: Intrs) -> Path:
+    intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", *QUICK)
+    code, out, _ = intrs("verify", "r.tsv")
+    assert code == 0
+    assert "8 lines checked, the votes of 8 counted again: all equal" in out
+    return here / "r.tsv"
+
+
+def tamper(path: Path, line: int, column: str, cell: str) -> None:
+    lines = [text.split("\t") for text in path.read_text().splitlines()]
+    place = results.COLUMNS.index(column)
+    assert lines[line - 1][place] != cell
+    lines[line - 1][place] = cell
+    path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
+
+
+@pytest.mark.parametrize("again", [(), ("--images", "1")])
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("idx", "24"), ("label", "0"), ("predict", "2"), ("predict", "-1"), ("radius", "0.999999"), ("correct", "7"),
+        ("n0", "101"), ("n", "301"), ("votes", "299"), ("radius_sq", "64000"), ("radius_sq", "-1"),
+        ("counts0", "1,1"), ("counts", "0,0,0"),
+    ],
+)  # fmt: skip
+def test_verify_finds_every_change(
+    intrs: Intrs, verified: Path, column: str, cell: str, again: tuple[str, ...]
+) -> None:
+    """Even where votes are not counted again, the other columns must follow from them."""
+    tamper(verified, 3, column, cell)
+    code, out, err = intrs("verify", "r.tsv", *again)
+    assert (code, out) == (1, "")
+    assert re.match(rf"intrs: r\.tsv, line 3 \(image 2[34]\): {column} ", err)
+
+
+def test_verify_finds_one_vote(intrs: Intrs, verified: Path) -> None:
+    row = results.read(verified)[1][5]
+    counts = list(row.counts)
+    top = counts.index(max(counts))
+    counts[top - 1], counts[top] = counts[top - 1] + 1, counts[top] - 1
+    tamper(verified, 7, "counts", ",".join(map(str, counts)))
+    code, _, err = intrs("verify", "r.tsv")
+    assert code == 1
+    assert "line 7 (image 103)" in err
+    tamper(verified, 7, "votes", str(counts[top]))
+    assert intrs("verify", "r.tsv")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("seed", "0x8"), ("sigma", "1/5"), ("noise", "rounded"), ("alpha", "1/100"), ("n", 299)]
+)
+def test_verify_finds_another_description(intrs: Intrs, verified: Path, field: str, value: Any) -> None:
+    sidecar = results.sidecar_path(verified)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {field: value}))
+    assert intrs("verify", "r.tsv")[0] == 1
+
+
+def test_verify_finds_surplus_lines(intrs: Intrs, verified: Path) -> None:
+    lines = verified.read_text().splitlines(keepends=True)
+    verified.write_text("".join([*lines, lines[-1]]))
+    assert intrs("verify", "r.tsv")[0] == 1
+
+
+def test_verify_without_the_model(intrs: Intrs, here: Path, verified: Path) -> None:
+    (here / "tiny.onnx").rename(here / "moved.onnx")
+    code, _, err = intrs("verify", "r.tsv")
+    assert code == 2
+    assert "tiny.onnx: no such file" in err
+    assert "--model" in err
+    assert intrs("verify", "r.tsv", "--model", "moved.onnx")[0] == 0
+    save_model(here / "tiny.onnx", seed=2)
+    code, _, err = intrs("verify", "r.tsv")
+    assert code == 2
+    assert "identity" in err
+    assert "--model" in err
+
+
+def test_verify_without_the_data(intrs: Intrs, here: Path, verified: Path) -> None:
+    save_images(here / "tiny.npz", indices=np.arange(8))
+    code, _, err = intrs("verify", "r.tsv")
+    assert code == 2
+    assert "sha256" in err
+    assert "--data" in err
+    save_images(here / "moved.npz")
+    assert intrs("verify", "r.tsv", "--data", "moved.npz", "--images", "3")[0] == 0
+
+
+def test_verify_of_an_unfinished_run(intrs: Intrs, verified: Path) -> None:
+    verified.write_text("".join(verified.read_text().splitlines(keepends=True)[:4]) + "half a li")
+    code, out, _ = intrs("verify", "r.tsv")
+    assert code == 0
+    assert "3 lines checked" in out
+    assert "unfinished: 8 images were planned" in out
+
+
+def test_verify_of_nothing(intrs: Intrs, here: Path, verified: Path) -> None:
+    code, _, err = intrs("verify", "nothing.tsv")
+    assert code == 2
+    assert "cannot read nothing.tsv" in err
+    results.sidecar_path(verified).unlink()
+    assert intrs("verify", "r.tsv")[0] == 2
+
+
+# --- info, export, table ---------------------------------------------------------------------------------------------
+
+
+def test_info(intrs: Intrs, here: Path) -> None:
+    from intrs.exchange.onnx_in import load
+
+    code, out, _ = intrs("info", "tiny.onnx")
+    network = load(here / "tiny.onnx")
+    low, high = network.native.layers()[0][3:]
+    assert code == 0
+    for words in (
+        network.identity, "4 x 4 x 3", "3 classes", "144 multiply-adds", "1x1x3", f"{low:,}", f"{high:,}",
+        "Conv", "conv", "scalar", "bytes of activations",
+    ):  # fmt: skip
+        assert words in out, words
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_info_of_what_ships(intrs: Intrs) -> None:
+    code, out, _ = intrs("info")
+    assert code == 0
+    assert zoo.DEFAULT_MODEL in out
+    assert "32 x 32 x 3" in out
+    assert "10 classes" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_export(intrs: Intrs, here: Path) -> None:
+    pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed: pip install 'intrs[tosa]'")
+    from intrs.exchange.onnx_in import load
+    from intrs.exchange.tosa import to_tosa
+
+    assert intrs("export", "tiny.onnx", "-o", "tiny.tosa")[0] == 0
+    assert (here / "tiny.tosa").read_bytes() == to_tosa(load(here / "tiny.onnx"))
+    code, _, err = intrs("export", "tiny.onnx", "-o", "tiny.tosa")
+    assert code == 2
+    assert "tiny.tosa exists" in err
+    assert intrs("export", "tiny.onnx", "-o", "tiny.tosa", "--overwrite")[0] == 0
+    assert intrs("export", "tiny.onnx", "-o", "nowhere/tiny.tosa")[0] == 2
+
+
+def test_table(intrs: Intrs, here: Path) -> None:
+    from intrs.certificate import RadiusTable
+
+    argv = ("table", "--sigma", "0.25", "-n", "1000", "--dimension", "48", "-o", "t.bin")
+    code, out, _ = intrs(*argv)
+    assert code == 0
+    table = RadiusTable.read(here / "t.bin")
+    assert table.certifier.n == 1000
+    assert f"{table.start} to 1,000 votes" in out
+    assert intrs(*argv)[0] == 2
+    code, _, err = intrs("table", "--sigma", "0.25", "-n", "5", "--dimension", "48", "-o", "u.bin")
+    assert code == 2
+    assert "take a larger --n" in err
+
+
+# --- pipes -----------------------------------------------------------------------------------------------------------
+
+
+def test_no_colours_in_a_pipe(here: Path) -> None:
+    env = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR")} | {"TERM": "xterm-256color"}
+    for argv in (["certify", "tiny.onnx", "tiny.npz", *QUICK], ["info", "tiny.onnx"], ["certify", "--n", "0"]):
+        run = subprocess.run([*COMMAND, *argv], capture_output=True, env=env, check=False)
+        assert run.stdout + run.stderr
+        assert b"\x1b" not in run.stdout + run.stderr
+
+
+def test_a_reader_who_leaves(here: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+    process = started("info", "tiny.onnx")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+
+
+def test_a_bar_on_a_terminal(here: Path) -> None:
+    ours, theirs = pty.openpty()
+    argv = [*COMMAND, "certify", "tiny.onnx", "tiny.npz", *QUICK]
+    process = subprocess.Popen(argv, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm", "COLUMNS": "80"})
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # which is how Linux says that the other end was closed
+        while part := os.read(ours, 65536):
+            seen += part
+    os.close(ours)
+    assert process.wait(60) == 0
+    assert re.search(rb"image 8 of 8.*samples/s", seen)
+    assert b"\x1b[?25h" in seen, "the cursor is shown again"
+
+
+def test_progress_in_a_pipe(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intrs.cli.screen.SECONDS_BETWEEN_LINES", 0.0)
+    _, _, err = intrs("certify", "tiny.onnx", "tiny.npz", *QUICK)
+    assert re.search(r"^image 8 of 8, [\d,]+ samples/s, \d+ s left$", err, re.MULTILINE)
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.1, 59, 200, 6000, 90_000, 900_000)] == [
+        "1 s", "59 s", "3 min", "2 h", "25 h", "10 days",
+    ]  # fmt: skip

@@ -1,0 +1,352 @@
+"""Results files: what is written is what is read, exactly, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+from intrs import results
+from intrs.certificate import Abstained, Certified
+from intrs.errors import IntrsError
+from intrs.noise import Noise
+from intrs.results import Row, Run, Summary, Writer
+from intrs.smooth import Predicted
+from intrs.votes import SELECTION, Votes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOISE, ALPHA = Noise.of("discrete", "0.25"), Fraction(1, 1000)
+RUN = Run(
+    command="certify", model="m.onnx", identity="0" * 64, pixels="auto", mean="", std="", data="d.npz", split="test",
+    data_sha256="1" * 64, skip=1, max=4, sigma="1/4", noise="discrete", bound="sound", form="one", n0=10, n=100,
+    alpha="1/1000", seed="0x7", intrs="0", kernels="scalar", python="3", platform="any",
+)  # fmt: skip
+INDICES = [0, 20, 40, 60]
+
+
+def row(index: int, radius_sq: int | None, label: int = 1, predict: int = 1) -> Row:
+    selection = Votes((1, 9), NOISE, 7, index, SELECTION)
+    estimation = Votes((20, 80), NOISE, 7, index, 0)
+    outcome = Abstained(80, 100, ALPHA, "") if radius_sq is None else Certified(predict, radius_sq, 80, 100, ALPHA)
+    return Row.of(label, outcome, selection, estimation, 1.25)
+
+
+ROWS = [row(0, 0), row(20, None), row(40, 65025), row(60, 65024, label=0)]
+
+
+def write(path: Path, rows: list[Row], run: Run = RUN) -> Path:
+    with results.create(path, run) as writer:
+        for each in rows:
+            writer.append(each)
+    return path
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    assert results.read(path) == (RUN, ROWS)
+    assert json.loads((tmp_path / "r.tsv.json").read_text())["sigma"] == "1/4"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.tsv", "r.tsv.json"]
+
+
+def test_the_lines_themselves(tmp_path: Path) -> None:
+    lines = write(tmp_path / "r.tsv", ROWS).read_text().splitlines()
+    assert lines[0].split("\t")[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
+    assert lines[1] == "0\t1\t1\t0.000000\t1\t0:00:01.250000\t10\t100\t80\t0\t1,9\t20,80"
+    assert lines[2] == "20\t1\t-1\t0.0\t0\t0:00:01.250000\t10\t100\t80\t-1\t1,9\t20,80"
+    assert lines[3].split("\t")[3] == "1.000000"
+    assert lines[4].split("\t")[3:5] == ["0.999992", "0"]  # sqrt(65024)/255 = 0.99999231...: down, not to nearest
+
+
+def test_abstention_is_no_number_in_the_library() -> None:
+    assert ROWS[1].predict is None
+    assert ROWS[1].radius_sq is None
+    assert ROWS[0].radius_sq == 0
+
+
+def test_a_prediction_has_radius_zero() -> None:
+    votes = Votes((1, 9), NOISE, 7, 5, 0)
+    made = Row.of(1, Predicted(1, 9, 10, ALPHA), replace(votes, counts=(0, 0)), votes, 0.5)
+    assert (made.predict, made.radius, made.radius_sq, made.n0) == (1, "0.0", 0, 0)
+
+
+def test_existing_analysis_scripts_read_it(tmp_path: Path) -> None:
+    """As locuslab/smoothing's analyze.py does."""
+    df = pd.read_csv(write(tmp_path / "r.tsv", ROWS), delimiter="\t")
+    assert list(df.columns[:6]) == ["idx", "label", "predict", "radius", "correct", "time"]
+    at = [(df["correct"] & (df["radius"] >= r)).mean() for r in (0.0, 0.25, 1.0, 1.25)]
+    assert at == [0.5, 0.25, 0.25, 0.0]
+    assert (df["predict"] == -1).mean() == 0.25
+    assert df["radius"].dtype == float
+    assert df["radius_sq"].tolist() == [0, -1, 65025, 65024]
+
+
+# --- summary ---------------------------------------------------------------------------------------------------------
+
+
+def test_summary_compares_exactly() -> None:
+    counts = Summary.of(ROWS)
+    assert (counts.images, counts.answered) == (4, 3)
+    # Row 3 is certified at exactly 1.0 and row 4, one squared level short of it, is wrong anyway.
+    assert counts.hits == (2, 1, 1, 1, 1)
+    short = Summary.of([row(0, 65024)])
+    assert short.hits == (1, 1, 1, 1), "sqrt(65024)/255 < 1: not certified at 1"
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_summary_at_the_edge_of_every_radius(k: int) -> None:
+    least = -(-((255 * k) ** 2) // 16)  # the first integer R2 with sqrt(R2)/255 >= k/4
+    assert len(Summary.of([row(0, least)]).hits) == k + 1
+    assert len(Summary.of([row(0, least - 1)]).hits) == k
+
+
+def test_summary_of_little() -> None:
+    assert Summary.of([]) == Summary(0, 0, (0,))
+    assert Summary.of([ROWS[1]]) == Summary(1, 0, (0,))
+
+
+# --- resuming --------------------------------------------------------------------------------------------------------
+
+
+def test_resume_after_every_possible_cut(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole.tsv", ROWS).read_bytes()
+    path = tmp_path / "r.tsv"
+    for cut in {*range(0, len(whole), 7), len(whole), *(whole.index(each) for each in whole.splitlines())}:
+        results.write_run(path, RUN)
+        path.write_bytes(whole[:cut])
+        with results.resume(path, RUN, INDICES) as writer:
+            done = len(writer.rows)
+            assert done == max(whole[:cut].count(b"\n") - 1, 0)
+            for each in ROWS[done:]:
+                writer.append(each)
+        assert path.read_bytes() == whole
+
+
+def test_resume_with_zeros_for_an_end(tmp_path: Path) -> None:
+    """What a file system may leave after the power went."""
+    path = write(tmp_path / "r.tsv", ROWS[:2])
+    path.write_bytes(path.read_bytes() + bytes(500))
+    with results.resume(path, RUN, INDICES) as writer:
+        assert writer.rows == ROWS[:2]
+
+
+@pytest.mark.parametrize("field", results.SAME)
+def test_resume_names_the_differing_field(tmp_path: Path, field: str) -> None:
+    path = write(tmp_path / "r.tsv", ROWS[:2])
+    before = path.read_bytes()
+    old: Any = getattr(RUN, field)
+    new: Any = old + 1 if isinstance(old, int) else {"command": "predict", "seed": "0x8"}.get(field, "f" * len(old))
+    with pytest.raises(IntrsError, match=f"{field}: {old} in the file, {new} now"):
+        results.resume(path, replace(RUN, **{field: new}), INDICES)
+    assert path.read_bytes() == before
+    assert results.read_run(path) == RUN
+
+
+def test_resume_takes_more_images_and_moved_files(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS[:2])
+    moved = replace(RUN, max=5, model="elsewhere.onnx", kernels="other")
+    results.resume(path, moved, [*INDICES, 80]).close()
+    assert results.read_run(path) == replace(RUN, max=5, model="elsewhere.onnx")
+    with pytest.raises(IntrsError, match="it has 2 images, more than the 1 asked for"):
+        results.resume(path, replace(RUN, max=1), INDICES[:1])
+
+
+def test_resume_refuses_other_images(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS[:2])
+    with pytest.raises(IntrsError, match="line 3 is about image 20, not 21"):
+        results.resume(path, RUN, [0, 21, 40])
+
+
+def test_resume_without_description(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS[:2])
+    results.sidecar_path(path).unlink()
+    with pytest.raises(IntrsError, match=r"r\.tsv\.json, which says how it was made, is missing"):
+        results.resume(path, RUN, INDICES)
+    assert path.exists()
+
+
+def test_resume_of_nothing_begins(tmp_path: Path) -> None:
+    with results.resume(tmp_path / "r.tsv", RUN, INDICES) as writer:
+        writer.append(ROWS[0])
+    assert results.read(tmp_path / "r.tsv") == (RUN, ROWS[:1])
+
+
+# --- what is not overwritten -----------------------------------------------------------------------------------------
+
+
+def test_existing_files_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    before = path.read_bytes()
+    with pytest.raises(IntrsError, match=r"r\.tsv exists; --resume"):
+        results.create(path, RUN)
+    assert path.read_bytes() == before
+    path.unlink()
+    with pytest.raises(IntrsError, match=r"r\.tsv\.json exists"):
+        results.create(path, RUN)
+    assert not path.exists()
+
+
+def test_overwrite_replaces_results_and_nothing_else(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    other = replace(RUN, seed="0x8")
+    results.create(path, other, overwrite=True).close()
+    assert results.read(path) == (other, [])
+    path.write_text("precious\n")
+    with pytest.raises(IntrsError, match="not a results file"):
+        results.create(path, RUN, overwrite=True)
+    with pytest.raises(IntrsError, match="not a results file"):
+        results.resume(path, other, INDICES)
+    assert path.read_text() == "precious\n"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(IntrsError, match="not a regular file"):
+        results.create(tmp_path, RUN, overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["nowhere/r.tsv", "file/r.tsv"])
+def test_places_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(IntrsError, match="cannot write"):
+        results.create(tmp_path / name, RUN)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(IntrsError, match=r"cannot write .*Permission denied"):
+        results.create(tmp_path / "r.tsv", RUN)
+
+
+# --- disks, locks ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110
+def test_full_disk(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "r.tsv", os.open("/dev/full", os.O_WRONLY), ROWS[:2])
+    with pytest.raises(IntrsError, match=r"No space left on device\. Its 2 lines so far are kept; .*--resume"):
+        writer.append(ROWS[2])
+    writer.close()
+
+
+FILL = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from test_results import RUN, ROWS, results
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+with results.create(Path({path!r}), RUN) as writer:
+    for _ in range(100):
+        writer.append(ROWS[0])
+"""
+
+
+def test_a_disk_that_fills_up_keeps_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "r.tsv"
+    script = FILL.format(here=os.path.dirname(__file__), path=str(path))  # noqa: PTH120
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "IntrsError" in run.stderr
+    assert "lines so far are kept" in run.stderr
+    assert path.read_bytes().endswith(b"\n")
+    found, rows = results.read(path)
+    assert found == RUN
+    assert rows == [ROWS[0]] * len(rows)
+    assert 900 < path.stat().st_size <= 1000
+
+
+def test_two_writers_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "r.tsv"
+    with results.create(path, RUN) as writer:
+        writer.append(ROWS[0])
+        with pytest.raises(IntrsError, match="another process is writing"):
+            results.resume(path, RUN, INDICES)
+        with pytest.raises(IntrsError, match="another process is writing"):
+            results.create(path, RUN, overwrite=True)
+    assert results.read(path) == (RUN, ROWS[:1])
+    results.resume(path, RUN, INDICES).close()
+
+
+# --- files from strangers --------------------------------------------------------------------------------------------
+
+GOOD = "0\t1\t1\t0.5\t1\t0:00:01\t10\t100\t80\t0\t1,9\t20,80"
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("idx", "-1"), ("idx", ""), ("idx", "1.0"), ("idx", "1" * 30), ("label", "x"), ("predict", "-2"),
+        ("radius", "nan"), ("radius", "inf"), ("radius", "-0.5"), ("radius", "1e9"), ("correct", "-1"),
+        ("time", "\x1b[31m"), ("time", ""), ("n", "-1"), ("votes", " 8"), ("votes", "٨"), ("radius_sq", "-2"),
+        ("counts0", ""), ("counts", "1,,2"), ("counts", "1,-1"), ("counts", "1," * 600_000 + "1"),
+    ],
+)  # fmt: skip
+def test_malformed_cells(tmp_path: Path, column: str, cell: str) -> None:
+    cells = GOOD.split("\t")
+    cells[results.COLUMNS.index(column)] = cell
+    path = write(tmp_path / "r.tsv", ROWS)
+    path.write_text(results.HEADER + GOOD + "\n" + "\t".join(cells) + "\n" + GOOD + "\n")
+    with pytest.raises(IntrsError, match="line 3: malformed"):
+        results.read(path)
+
+
+@pytest.mark.parametrize("text", ["", "idx\tlabel\n", "\0" * 5000, "x" * 2_000_000, GOOD + "\n", "\n" + results.HEADER])
+def test_not_a_results_file(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    path.write_text(text)
+    if text:
+        with pytest.raises(IntrsError, match="not a results file"):
+            results.read(path)
+    else:
+        assert results.read(path) == (RUN, [])
+
+
+def test_wrong_number_of_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    for line in (GOOD + "\t1", "0\t1\t1\t0.5\t1\t0:00:01", "", "\udcff"):
+        path.write_bytes((results.HEADER + line + "\n").encode(errors="surrogateescape"))
+        with pytest.raises(IntrsError, match="line 2: malformed"):
+            results.read(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "intrs results 2"}, {"n": "100"}, {"n": -1}, {"n": True}, {"n": 2**63}, {"skip": 0}, {"max": 0},
+        {"seed": 7}, {"seed": "7"}, {"seed": "0x" + "f" * 65}, {"sigma": None}, {"model": "x" * 20_000},
+        {"model": "\x1b[31m"}, {"identity": "0"}, {"command": "rm"}, {"n": 1.5}, {"n": [1]},
+    ],
+)  # fmt: skip
+def test_malformed_descriptions(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    sidecar = results.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | change))
+    with pytest.raises(IntrsError, match=r"r\.tsv\.json: not the description of a run .*(format|field)"):
+        results.read(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "[" * 100_000, " " * 2_000_000, "\x80", '{"n": 1' + "0" * 9999]
+)
+def test_descriptions_that_are_no_json(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    results.sidecar_path(path).write_bytes(text.encode("latin-1"))
+    with pytest.raises(IntrsError, match="not the description of a run"):
+        results.read(path)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(IntrsError, match=r"cannot read .*r\.tsv: No such file"):
+        results.read(tmp_path / "r.tsv")
+    path = write(tmp_path / "r.tsv", ROWS)
+    results.sidecar_path(path).unlink()
+    with pytest.raises(IntrsError, match=r"cannot read .*r\.tsv\.json: No such file"):
+        results.read(path)
