@@ -31,4 +31,9 @@ struct Stream {
   }
 };
 
+// Blocks first .. first + 15 of a stream at once, word by word: words[word][block]. One for each kernel set.
+constexpr uint32_t kBlocksAtOnce = 16;
+using Words = uint32_t[16][kBlocksAtOnce];
+using DrawBlocks = void (*)(const Stream& stream, uint32_t first, Words& words);
+
 }  // namespace intrs

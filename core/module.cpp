@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <exception>
+#include <map>
 #include <tuple>
 
 #include "error.h"
@@ -47,37 +48,60 @@ NoiseTable make_table(int32_t first, const Array<uint64_t>& thresholds) {
   return {first, {thresholds.data(), thresholds.data() + thresholds.size()}};
 }
 
-Ints draw(const NoiseTable& table, const nb::bytes& seed, uint32_t image, uint64_t first, size_t count,
-          uint32_t dimension) {
+Ints draw(const NoiseTable& table, const nb::bytes& seed, uint32_t image_index, uint64_t first, size_t count,
+          const Array<uint8_t>& image) {
   const Key key = key_of(seed);
-  require(count == 0 || dimension <= SIZE_MAX / sizeof(int32_t) / count, "too many samples at once");
+  const size_t dimension = image.size();
+  require(dimension <= kMaxCoordinates && (count == 0 || dimension <= SIZE_MAX / sizeof(int32_t) / count),
+          "too many samples at once");
+  const DrawBlocks blocks = select_kernels("").blocks;
   std::vector<int32_t> values(count * dimension);
   {
     const nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < count; ++i) table.draw({key, image, first + i}, dimension, &values[i * dimension]);
+    for (size_t i = 0; i < count; ++i) {
+      table.draw({key, image_index, first + i}, blocks, image.data(), uint32_t(dimension), &values[i * dimension]);
+    }
   }
   return owned(std::move(values), {count, dimension});
 }
 
-Network parse(const nb::bytes& bytes) {
-  return Network::parse(reinterpret_cast<const uint8_t*>(bytes.c_str()), bytes.size());
-}
+// A network with what its kernel sets have made of it, made once.
+class Loaded {
+ public:
+  explicit Loaded(const nb::bytes& bytes)
+      : network(Network::parse(reinterpret_cast<const uint8_t*>(bytes.c_str()), bytes.size())) {}
+
+  Loaded(const Loaded&) = delete;
+
+  const Program& program(const std::string& kernels) {  // the caller holds the GIL
+    const KernelSet& set = select_kernels(kernels);
+    std::unique_ptr<Program>& program = programs_[set.name];
+    if (!program) program = std::make_unique<Program>(network, set);
+    return *program;
+  }
+
+  const Network network;
+
+ private:
+  std::map<std::string, std::unique_ptr<Program>> programs_;
+};
 
 void check_size(size_t got, int64_t wanted) {
   require(int64_t(got) == wanted, "the image does not have the network's input shape");
 }
 
-Ints scores(const Network& network, const Array<int32_t>& images, const std::string& kernels) {
+Ints scores(Loaded& loaded, const Array<int32_t>& images, const std::string& kernels) {
+  const Network& network = loaded.network;
   const auto dimension = size_t(network.dimension()), classes = size_t(network.classes());
   const size_t count = images.size() / dimension;
   check_size(images.size(), int64_t(count * dimension));
-  Runner runner(network, select_kernels(kernels));
+  Runner runner(loaded.program(kernels));
   std::vector<int32_t> values(count * classes);
   {
     const nb::gil_scoped_release unlocked;
     for (size_t begin = 0; begin < count; begin += size_t(runner.lanes())) {
       const size_t block = std::min(count - begin, size_t(runner.lanes()));
-      std::copy_n(images.data() + begin * dimension, block * dimension, runner.pixels());
+      for (size_t i = 0; i < block; ++i) runner.load(int32_t(i), images.data() + (begin + i) * dimension);
       runner.run();
       for (size_t i = 0; i < block * classes; ++i) {
         values[begin * classes + i] = runner.score(int32_t(i / classes), int32_t(i % classes));
@@ -87,10 +111,12 @@ Ints scores(const Network& network, const Array<int32_t>& images, const std::str
   return owned(std::move(values), {count, classes});
 }
 
-std::vector<Ints> trace(const Network& network, const Array<int32_t>& image, const std::string& kernels) {
+std::vector<Ints> trace(Loaded& loaded, const Array<int32_t>& image, const std::string& kernels) {
+  const Network& network = loaded.network;
   check_size(image.size(), network.dimension());
-  Runner runner(network, select_kernels(kernels), true);
-  std::copy_n(image.data(), image.size(), runner.pixels());
+  const Program program(network, select_kernels(kernels), true);
+  Runner runner(program);
+  runner.load(0, image.data());
   runner.run();
   std::vector<Ints> tensors;
   for (size_t t = 0; t < network.shapes.size(); ++t) {
@@ -122,17 +148,16 @@ struct Watch {
   }
 };
 
-std::vector<uint64_t> votes(const Network& network, const NoiseTable& noise, const Array<uint8_t>& image,
-                            const nb::bytes& seed, uint32_t image_index, uint64_t first, uint64_t count,
-                            unsigned threads, const std::string& kernels, nb::object progress) {
-  check_size(image.size(), network.dimension());
-  const Job job = {network, noise, image.data(), key_of(seed), image_index, {first, count}};
-  const KernelSet& set = select_kernels(kernels);
+std::vector<uint64_t> votes(Loaded& loaded, const NoiseTable& noise, const Array<uint8_t>& image, const nb::bytes& seed,
+                            uint32_t image_index, uint64_t first, uint64_t count, unsigned threads,
+                            const std::string& kernels, nb::object progress) {
+  check_size(image.size(), loaded.network.dimension());
+  const Job job = {loaded.program(kernels), noise, image.data(), key_of(seed), image_index, {first, count}};
   Watch watch = {std::move(progress)};
   std::vector<uint64_t> counts;
   {
     const nb::gil_scoped_release unlocked;
-    counts = count_votes(job, set, threads, std::ref(watch));
+    counts = count_votes(job, threads, std::ref(watch));
   }
   if (watch.raised) std::rethrow_exception(watch.raised);
   return counts;
@@ -141,7 +166,8 @@ std::vector<uint64_t> votes(const Network& network, const NoiseTable& noise, con
 // Per layer: height, width, channels of its output, least and greatest accumulator (0, 0 where there is none).
 using LayerInfo = std::tuple<int32_t, int32_t, int32_t, int64_t, int64_t>;
 
-std::vector<LayerInfo> layer_info(const Network& network) {
+std::vector<LayerInfo> layer_info(const Loaded& loaded) {
+  const Network& network = loaded.network;
   std::vector<LayerInfo> rows;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     Range bound;
@@ -156,8 +182,8 @@ std::vector<LayerInfo> layer_info(const Network& network) {
   return rows;
 }
 
-size_t block_bytes_needed(const Network& network, const std::string& kernels) {
-  return Runner(network, select_kernels(kernels)).bytes();
+int64_t block_bytes_needed(Loaded& loaded, const std::string& kernels) {
+  return loaded.program(kernels).bytes;
 }
 
 std::string selected(const std::string& name) {
@@ -178,14 +204,14 @@ NB_MODULE(_core, m) {
 
   nb::class_<NoiseTable>(m, "NoiseTable")
       .def(nb::new_(&make_table), "first"_a, "thresholds"_a)
-      .def("draw", &draw, "seed"_a, "image"_a, "first"_a, "count"_a, "dimension"_a);
+      .def("draw", &draw, "seed"_a, "image_index"_a, "first"_a, "count"_a, "image"_a);
 
-  nb::class_<Network>(m, "Network")
-      .def(nb::new_(&parse), "data"_a)
+  nb::class_<Loaded>(m, "Network")
+      .def(nb::init<const nb::bytes&>(), "data"_a)
       .def("scores", &scores, "images"_a, "kernels"_a = "")
       .def("trace", &trace, "image"_a, "kernels"_a = "")
       .def("layers", &layer_info)
-      .def("multiply_adds", &Network::multiply_adds)
+      .def("multiply_adds", [](const Loaded& loaded) { return loaded.network.multiply_adds(); })
       .def("block_bytes", &block_bytes_needed, "kernels"_a = "");
 
   m.def("votes", &votes, "network"_a, "noise"_a, "image"_a, "seed"_a, "image_index"_a, "first"_a, "count"_a,

@@ -365,34 +365,4 @@ int64_t Network::multiply_adds() const {
   return total;
 }
 
-MemoryPlan::MemoryPlan(const Network& network, int32_t channel_group, bool keep_all) {
-  const size_t tensors = network.shapes.size();
-  std::vector<size_t> last_use(tensors, tensors);
-  if (!keep_all) {
-    for (size_t i = 0; i < tensors; ++i) last_use[i] = i;
-    for (size_t i = 0; i < network.layers.size(); ++i) {
-      for (int32_t input : network.layers[i].inputs) last_use[size_t(input)] = i + 1;
-    }
-    last_use.back() = tensors;
-  }
-  struct Place {
-    int64_t begin, end;
-    size_t last_use;
-  };
-  std::vector<Place> live;  // sorted by begin
-  for (size_t t = 0; t < tensors; ++t) {
-    const Shape& s = network.shapes[t];
-    const int64_t groups = (s.channels + channel_group - 1) / channel_group;
-    int64_t need = int64_t{s.height} * s.width * groups * channel_group;
-    if (t + 1 == tensors && network.wide()) need *= 4;
-    live.erase(std::remove_if(live.begin(), live.end(), [t](const Place& p) { return p.last_use < t; }), live.end());
-    int64_t begin = 0;  // first fit
-    auto at = live.begin();
-    for (; at != live.end() && at->begin - begin < need; ++at) begin = std::max(begin, (at->end + 3) / 4 * 4);
-    live.insert(at, {begin, begin + need, last_use[t]});
-    offset.push_back(begin);
-    size = std::max(size, begin + need);
-  }
-}
-
 }  // namespace intrs

@@ -94,22 +94,13 @@ class Network {
 
   Quantiser quantiser;
   std::vector<Layer> layers;
-  std::vector<Shape> shapes;  // of every tensor: the quantised image, then one a layer
+  std::vector<Shape> shapes;  // of every tensor: the quantised image, then one per layer
   std::vector<Range> ranges;  // of its codes
 
   int32_t classes() const { return shapes.back().channels; }
   int64_t dimension() const { return shapes.front().size(); }
   bool wide() const;              // are the class scores int32?
   int64_t multiply_adds() const;  // of one image
-};
-
-// Where tensors lie: offsets in elements per lane. A tensor's place is used again once no later layer reads it,
-// unless everything is kept (for tracing).
-struct MemoryPlan {
-  std::vector<int64_t> offset;
-  int64_t size = 0;
-
-  MemoryPlan(const Network& network, int32_t channel_group, bool keep_all);
 };
 
 }  // namespace intrs

@@ -15,20 +15,26 @@ class NoiseTable {
  public:
   NoiseTable(int32_t first, std::vector<uint64_t> thresholds);
 
-  // Noise of coordinates 0 .. dimension - 1 of one sample.
-  void draw(const Stream& stream, uint32_t dimension, int32_t* out) const;
-
-  int32_t first() const { return first_; }
-  int32_t last() const { return first_ + int32_t(thresholds_.size()); }
+  // Noise of coordinates 0 .. dimension - 1 of one sample, added to an image.
+  void draw(const Stream& stream, DrawBlocks blocks, const uint8_t* image, uint32_t dimension, int32_t* out) const;
 
  private:
-  static constexpr int kGuideBits = 12;
+  static constexpr int kBucketBits = 12;
 
-  int32_t value(uint32_t high, const Stream& stream, uint32_t coordinate) const;
+  // All high halves with the same leading bits. Where at most one threshold lies among them, the value is
+  // `value + (high >= edge)` but for high == edge; elsewhere the bucket is crowded and the thresholds are searched.
+  struct Bucket {
+    uint32_t edge;
+    int16_t value;
+    int16_t crowded;
+  };
+
+  Bucket bucket(uint32_t index) const;
+  int32_t search(uint32_t high, const Stream& stream, uint32_t coordinate) const;
 
   int32_t first_;
   std::vector<uint64_t> thresholds_;
-  std::vector<uint32_t> guide_;  // guide_[b]: number of thresholds below b << (64 - kGuideBits)
+  std::vector<Bucket> buckets_;
 };
 
 }  // namespace intrs

@@ -18,7 +18,7 @@ void check(const Job& job) {
   require(s.count <= UINT64_MAX - s.first, "the sample range goes past the last address");
   require(s.count == 0 || (s.first < kSelection) == (s.first + s.count - 1 < kSelection),
           "the sample range runs from estimation into selection");
-  require(uint64_t(job.network.dimension()) <= kMaxCoordinates, "the image is too large");
+  require(uint64_t(job.program.network.dimension()) <= kMaxCoordinates, "the image is too large");
 }
 
 // What the threads share: blocks are handed out one by one, and the last to leave is waited for.
@@ -32,8 +32,12 @@ struct Shared {
 
 class Worker {
  public:
-  Worker(const Job& job, const KernelSet& kernels, Shared& shared)
-      : counts(size_t(job.network.classes())), job_(job), runner_(job.network, kernels), shared_(shared) {}
+  Worker(const Job& job, Shared& shared)
+      : counts(size_t(job.program.network.classes())),
+        job_(job),
+        runner_(job.program),
+        pixels_(size_t(job.program.network.dimension())),
+        shared_(shared) {}
 
   void work() {
     const auto lanes = uint64_t(runner_.lanes());
@@ -51,11 +55,10 @@ class Worker {
 
  private:
   void block(uint64_t begin, uint64_t count) {
-    const auto dimension = uint32_t(job_.network.dimension());
     for (uint64_t lane = 0; lane < count; ++lane) {
-      int32_t* pixels = runner_.pixels() + lane * dimension;
-      job_.noise.draw({job_.seed, job_.image_index, job_.samples.first + begin + lane}, dimension, pixels);
-      for (uint32_t i = 0; i < dimension; ++i) pixels[i] += job_.image[i];
+      const Stream stream = {job_.seed, job_.image_index, job_.samples.first + begin + lane};
+      job_.noise.draw(stream, job_.program.kernels.blocks, job_.image, uint32_t(pixels_.size()), pixels_.data());
+      runner_.load(int32_t(lane), pixels_.data());
     }
     runner_.run();
     for (uint64_t lane = 0; lane < count; ++lane) ++counts[size_t(runner_.top_class(int32_t(lane)))];
@@ -64,6 +67,7 @@ class Worker {
 
   const Job& job_;
   Runner runner_;
+  std::vector<int32_t> pixels_;
   Shared& shared_;
 };
 
@@ -91,20 +95,19 @@ void watch(Shared& shared, const Progress& progress) {
 
 }  // namespace
 
-std::vector<uint64_t> count_votes(const Job& job, const KernelSet& kernels, unsigned threads,
-                                  const Progress& progress) {
+std::vector<uint64_t> count_votes(const Job& job, unsigned threads, const Progress& progress) {
   check(job);
-  const uint64_t blocks = job.samples.count / uint64_t(kernels.layout.lanes) + 1;
+  const uint64_t blocks = job.samples.count / uint64_t(job.program.kernels.layout.lanes) + 1;
   const unsigned most = std::max(1u, threads ? threads : std::thread::hardware_concurrency());
   Shared shared;
   shared.working = unsigned(std::min<uint64_t>(most, blocks));
   std::vector<Worker> workers;
   workers.reserve(shared.working);
-  for (unsigned i = 0; i < shared.working; ++i) workers.emplace_back(job, kernels, shared);
+  for (unsigned i = 0; i < shared.working; ++i) workers.emplace_back(job, shared);
   std::vector<std::thread> running = start(workers, shared);
   watch(shared, progress);
   for (std::thread& thread : running) thread.join();
-  std::vector<uint64_t> counts(size_t(job.network.classes()));
+  std::vector<uint64_t> counts(size_t(job.program.network.classes()));
   for (const Worker& worker : workers) {
     for (size_t c = 0; c < counts.size(); ++c) counts[c] += worker.counts[c];
   }

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "bits.h"
-#include "kernels/kernels.h"
+#include "kernels/runner.h"
 #include "noise.h"
 
 namespace intrs {
@@ -17,7 +17,7 @@ struct Samples {
 };
 
 struct Job {
-  const Network& network;
+  const Program& program;
   const NoiseTable& noise;
   const uint8_t* image;  // height, width, channels
   Key seed;
@@ -29,6 +29,6 @@ struct Job {
 using Progress = std::function<bool(uint64_t done)>;
 
 // Votes of each class over the samples. Sample i alone decides vote i, so threads, blocks and order do not matter.
-std::vector<uint64_t> count_votes(const Job& job, const KernelSet& kernels, unsigned threads, const Progress& progress);
+std::vector<uint64_t> count_votes(const Job& job, unsigned threads, const Progress& progress);
 
 }  // namespace intrs

@@ -1,9 +1,16 @@
 """ChaCha20 against the vectors of RFC 8439, and the address scheme of core/bits.h."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from intrs import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 KEY = bytes(range(32))
 
@@ -58,6 +65,10 @@ def test_rfc_8439(key: bytes, counter: int, nonce: bytes, expected: str) -> None
     assert _core.chacha20_block(key, counter, nonce).hex() == expected
 
 
+def zeros(count: int) -> NDArray[np.uint8]:
+    return np.zeros(count, np.uint8)
+
+
 def uniform(seed: bytes, image: int, sample: int, coordinate: int) -> int:
     """The 64-bit number of a coordinate, from the address scheme's words alone."""
     nonce = sample.to_bytes(8, "little") + image.to_bytes(4, "little")
@@ -72,16 +83,22 @@ def test_addresses() -> None:
     for image, sample, coordinate in places:
         u = uniform(KEY, image, sample, coordinate)
         around = _core.NoiseTable(0, np.array([u - 1, u, u + 1], np.uint64))  # value 2: u itself is reached, u + 1 not
-        assert around.draw(KEY, image, sample, 1, 48)[0, coordinate] == 2
+        assert around.draw(KEY, image, sample, 1, zeros(48))[0, coordinate] == 2
     assert len({uniform(KEY, *place) for place in places}) == len(places)
+
+
+def test_noise_is_added_to_the_image() -> None:
+    table = _core.NoiseTable(-8, np.linspace(2**60, 2**63, 15).astype(np.uint64))
+    image = np.arange(50, dtype=np.uint8)
+    assert np.array_equal(table.draw(KEY, 5, 1, 3, image), table.draw(KEY, 5, 1, 3, zeros(50)) + np.arange(50))
 
 
 def test_any_sample_alone() -> None:
     table = _core.NoiseTable(-8, np.linspace(2**60, 2**63, 15).astype(np.uint64))
-    together = table.draw(KEY, 5, 100, 20, 50)
-    alone = [table.draw(KEY, 5, 100 + i, 1, 50)[0] for i in reversed(range(20))]
+    together = table.draw(KEY, 5, 100, 20, zeros(50))
+    alone = [table.draw(KEY, 5, 100 + i, 1, zeros(50))[0] for i in reversed(range(20))]
     assert np.array_equal(together, alone[::-1])
-    assert np.array_equal(together[:, :33], table.draw(KEY, 5, 100, 20, 33))
+    assert np.array_equal(together[:, :33], table.draw(KEY, 5, 100, 20, zeros(33)))
 
 
 @pytest.mark.parametrize("thresholds", [[5, 5], [6, 5]])
@@ -97,4 +114,4 @@ def test_values_fit_16_bits() -> None:
 
 def test_seed_has_32_bytes() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        _core.NoiseTable(0, np.array([5], np.uint64)).draw(b"short", 0, 0, 1, 1)
+        _core.NoiseTable(0, np.array([5], np.uint64)).draw(b"short", 0, 0, 1, zeros(1))

@@ -110,6 +110,11 @@ def test_every_lane_width_gives_the_same_bits(kernels: str) -> None:
             assert np.array_equal(a, b)
 
 
+def test_a_set_that_differs_is_refused() -> None:
+    with pytest.raises(ValueError, match="'wrong' failed its self-check"):
+        _core.selected_kernels("wrong")
+
+
 def test_unknown_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"no kernel set 'abacus'.*scalar"):
         _core.selected_kernels("abacus")

@@ -1,16 +1,16 @@
 // The contract of a kernel set, and the one place that selects one.
 //
 // Monte-Carlo runs one network on many samples, so samples fill the lanes: a set works on blocks of `lanes` samples
-// at once, in a layout of its own choice among these:
-//   element (row, column, channel, lane) lies at
-//   (((row * width + column) * groups + channel / group) * lanes + lane) * group + channel % group,
-//   where groups = ceil(channels / group); channels beyond the last one hold anything.
-// Every set equals `scalar`, the normative one, bit for bit.
+// at once. Channels lie in groups of `group`; element (row, column, channel, lane) of a tensor lies at
+//   row * tensor.row + column * tensor.pixel + (channel / group * lanes + lane) * group + channel % group
+// and channels beyond the last one hold anything. Every set equals `scalar`, the normative one, bit for bit.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "../bits.h"
 #include "../network.h"
 
 namespace intrs {
@@ -18,21 +18,34 @@ namespace intrs {
 struct Layout {
   int32_t group;  // channels that lie together
   int32_t lanes;  // samples in a block
-
-  int64_t at(const Shape& shape, int64_t y, int64_t x, int64_t channel) const {  // of lane 0
-    const int64_t groups = (shape.channels + group - 1) / group;
-    return ((y * shape.width + x) * groups + channel / group) * lanes * group + channel % group;
-  }
+  uint8_t flip;   // XORed onto a stored code: 0x80 for sets that multiply unsigned bytes
+  bool bordered;  // the padding of a Conv lies in memory, around its input
 };
 
-struct In {
-  const int8_t* codes;
-  Shape shape;
+// Pixels around a tensor that hold the zero point of the Convs that read it.
+struct Border {
+  int32_t top = 0, bottom = 0, left = 0, right = 0;
+  int32_t code = 0;
+  bool any() const { return top || bottom || left || right; }
 };
 
-struct Out {
-  int8_t* codes;  // int32 scores for a wide Conv
+// Where a tensor lies: codes points at row 0, column 0, lane 0. A wide Conv writes int32 scores there instead.
+template <class Byte>
+struct View {
+  Byte* codes;
   Shape shape;
+  int64_t pixel, row;  // bytes
+  Border border;
+
+  Byte* at(int64_t y, int64_t x) const { return codes + y * row + x * pixel; }
+};
+
+using In = View<const uint8_t>;
+using Out = View<uint8_t>;
+
+// Weights in the order in which a set's Conv wants them.
+struct Packed {
+  virtual ~Packed() = default;
 };
 
 struct KernelSet {
@@ -41,8 +54,10 @@ struct KernelSet {
   bool test_only;    // listed and used only when asked for by name
   bool (*usable)();  // does this machine have the instructions?
 
-  void (*quantise)(const Quantiser&, const int32_t* pixels, Out);  // pixels: [lane][coordinate]
-  void (*conv)(const Conv&, In, Out);
+  DrawBlocks blocks;
+  void (*quantise)(const Quantiser&, const int32_t* pixels, int32_t lane, Out);  // one sample
+  std::unique_ptr<Packed> (*pack)(const Conv&, const In&, const Out&);           // only their shapes and strides count
+  void (*conv)(const Conv&, const Packed*, In, Out);
   void (*add)(const Add&, In, In, Out);
   void (*max_pool)(const MaxPool&, In, Out);
   void (*avg_pool)(const AvgPool&, In, Out);
@@ -52,38 +67,8 @@ struct KernelSet {
 };
 
 // The set of this name; for an empty name that of INTRS_KERNELS, and without that the fastest that this machine has.
-// Throws Error for a name that is unknown or a set that this machine cannot run.
+// Throws Error for a name that is unknown, a set that this machine cannot run, or one that fails its self-check.
 const KernelSet& select_kernels(const std::string& name);
 std::vector<std::string> kernel_names();  // those that this machine has, fastest first
-
-const std::vector<KernelSet>& scalar_sets();
-
-// Runs the layers of a network on one block of samples, in memory that it owns: one for each thread.
-class Runner {
- public:
-  Runner(const Network& network, const KernelSet& kernels, bool keep_all = false);
-
-  int32_t* pixels() { return pixels_.data(); }  // to fill: [lane][coordinate]
-  void run();
-  int32_t score(int32_t lane, int32_t channel) const;
-  int32_t value(size_t tensor, int32_t lane, int64_t y, int64_t x, int64_t channel) const;
-  int32_t top_class(int32_t lane) const;  // TOSA ARGMAX: the lowest class at a tie
-
-  int32_t lanes() const { return kernels_.layout.lanes; }
-  size_t bytes() const { return memory_.size() + pixels_.size() * sizeof(int32_t); }
-
- private:
-  int8_t* tensor(size_t index);
-  const int8_t* tensor(size_t index) const;
-  In in(int32_t index) const;
-  void run_layer(size_t index);
-
-  const Network& network_;
-  const KernelSet& kernels_;
-  MemoryPlan plan_;
-  std::vector<int8_t> memory_;
-  std::vector<int32_t> pixels_;
-  std::vector<In> concat_inputs_;
-};
 
 }  // namespace intrs

@@ -1,11 +1,13 @@
-#include <cstring>
+#include "runner.h"
 
-#include "kernels.h"
+#include <algorithm>
+#include <cstring>
 
 namespace intrs {
 namespace {
 
-constexpr size_t kAlign = 64;
+constexpr int64_t kAlign = 64;
+constexpr int64_t kGuard = 64;  // a set may load, never use, this many bytes past a tensor
 
 template <class... F>
 struct Match : F... {
@@ -20,72 +22,191 @@ size_t most_inputs(const Network& network) {
   return most;
 }
 
+// How far a Conv's taps reach past the last row or column.
+int32_t overhang(int64_t out, int64_t stride, int64_t dilation, int64_t kernel, int64_t before, int64_t in) {
+  return int32_t(std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - before - (in - 1)));
+}
+
+void widen(Border& border, const Conv& conv, const Shape& in, const Shape& out) {
+  const Window& w = conv.window;
+  border.top = std::max(border.top, w.top);
+  border.left = std::max(border.left, w.left);
+  border.bottom = std::max(border.bottom, overhang(out.height, w.stride_y, w.dilation_y, w.height, w.top, in.height));
+  border.right = std::max(border.right, overhang(out.width, w.stride_x, w.dilation_x, w.width, w.left, in.width));
+}
+
+// The first Conv that reads a tensor with padding says what its border holds; another that disagrees does without.
+std::vector<Border> borders(const Network& network) {
+  std::vector<Border> result(network.shapes.size());
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
+    if (!conv) continue;
+    const auto input = size_t(network.layers[i].inputs[0]);
+    Border wider = result[input];
+    widen(wider, *conv, network.shapes[input], network.shapes[i + 1]);
+    if (!wider.any() || (result[input].any() && result[input].code != conv->input_zero_point)) continue;
+    wider.code = conv->input_zero_point;
+    result[input] = wider;
+  }
+  return result;
+}
+
+int64_t up(int64_t value, int64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+In geometry(const Shape& shape, const Layout& layout, const Border& border, int64_t element) {
+  const int64_t pixel = up(shape.channels, layout.group) * layout.lanes * element;
+  return {nullptr, shape, pixel, pixel * (border.left + shape.width + border.right), border};
+}
+
+int64_t footprint(const In& t) {
+  return up(t.row * (t.border.top + t.shape.height + t.border.bottom) + kGuard, kAlign);
+}
+
+std::vector<size_t> last_uses(const Network& network, bool keep_all) {
+  const size_t tensors = network.shapes.size();
+  std::vector<size_t> last(tensors, tensors);
+  if (keep_all) return last;
+  for (size_t i = 0; i < tensors; ++i) last[i] = i;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    for (int32_t input : network.layers[i].inputs) last[size_t(input)] = i + 1;
+  }
+  last.back() = tensors;
+  return last;
+}
+
+// First fit: a tensor takes the lowest place that no live one holds.
+class Arena {
+ public:
+  int64_t place(int64_t need, size_t now, size_t last_use) {
+    live_.erase(std::remove_if(live_.begin(), live_.end(), [now](const Part& p) { return p.last_use < now; }),
+                live_.end());
+    int64_t begin = 0;
+    auto at = live_.begin();
+    for (; at != live_.end() && at->begin - begin < need; ++at) begin = std::max(begin, at->end);
+    live_.insert(at, {begin, begin + need, last_use});
+    size = std::max(size, begin + need);
+    return begin;
+  }
+
+  int64_t size = 0;
+
+ private:
+  struct Part {
+    int64_t begin, end;
+    size_t last_use;
+  };
+  std::vector<Part> live_;  // sorted by begin
+};
+
+void fill(uint8_t* from, int64_t bytes, uint8_t value) {
+  if (bytes > 0) std::memset(from, value, size_t(bytes));
+}
+
+void fill_border(const Out& t, uint8_t flip) {
+  const Border& b = t.border;
+  const auto value = uint8_t(uint8_t(b.code) ^ flip);
+  fill(t.at(-b.top, -b.left), b.top * t.row, value);
+  for (int32_t y = 0; y < t.shape.height; ++y) {
+    fill(t.at(y, -b.left), b.left * t.pixel, value);
+    fill(t.at(y, t.shape.width), b.right * t.pixel, value);
+  }
+  fill(t.at(t.shape.height, -b.left), b.bottom * t.row, value);
+}
+
 }  // namespace
 
-Runner::Runner(const Network& network, const KernelSet& kernels, bool keep_all)
-    : network_(network),
-      kernels_(kernels),
-      plan_(network, kernels.layout.group, keep_all),
-      memory_(size_t(plan_.size) * size_t(kernels.layout.lanes) + kAlign),
-      pixels_(size_t(network.dimension()) * size_t(kernels.layout.lanes)) {
-  concat_inputs_.reserve(most_inputs(network));
+Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_all)
+    : network(network_), kernels(kernels_) {
+  const Layout& layout = kernels.layout;
+  const std::vector<Border> around = layout.bordered ? borders(network) : std::vector<Border>(network.shapes.size());
+  const std::vector<size_t> last = last_uses(network, keep_all);
+  Arena arena;
+  for (size_t t = 0; t < network.shapes.size(); ++t) {
+    const bool wide = t + 1 == network.shapes.size() && network.wide();
+    tensors.push_back(geometry(network.shapes[t], layout, around[t], wide ? 4 : 1));
+    offsets.push_back(arena.place(footprint(tensors[t]), t, last[t]));
+  }
+  bytes = arena.size;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
+    const In &in = tensors[size_t(network.layers[i].inputs[0])], &out = tensors[i + 1];
+    packed.push_back(conv && kernels.pack ? kernels.pack(*conv, in, {nullptr, out.shape, out.pixel, out.row, {}})
+                                          : nullptr);
+  }
 }
 
-int8_t* Runner::tensor(size_t index) {
-  return const_cast<int8_t*>(static_cast<const Runner*>(this)->tensor(index));
+Runner::Runner(const Program& program) : program_(program), memory_(size_t(program.bytes + kAlign)) {
+  concat_inputs_.reserve(most_inputs(program.network));
 }
 
-const int8_t* Runner::tensor(size_t index) const {
-  const size_t skew = (kAlign - reinterpret_cast<uintptr_t>(memory_.data()) % kAlign) % kAlign;
-  return memory_.data() + skew + plan_.offset[index] * kernels_.layout.lanes;
+Out Runner::view(size_t tensor) const {
+  const In& t = program_.tensors[tensor];
+  const auto start = int64_t(reinterpret_cast<uintptr_t>(memory_.data()) % uintptr_t{kAlign});
+  uint8_t* base = memory_.data() + (start ? kAlign - start : 0) + program_.offsets[tensor];
+  return {base + t.border.top * t.row + t.border.left * t.pixel, t.shape, t.pixel, t.row, t.border};
 }
 
-In Runner::in(int32_t index) const {
-  return {tensor(size_t(index)), network_.shapes[size_t(index)]};
+In Runner::in(int32_t tensor) const {
+  const Out t = view(size_t(tensor));
+  return {t.codes, t.shape, t.pixel, t.row, t.border};
+}
+
+void Runner::load(int32_t lane, const int32_t* pixels) {
+  program_.kernels.quantise(program_.network.quantiser, pixels, lane, view(0));
 }
 
 void Runner::run() {
-  kernels_.quantise(network_.quantiser, pixels_.data(), {tensor(0), network_.shapes[0]});
-  for (size_t i = 0; i < network_.layers.size(); ++i) run_layer(i);
+  fill_border(view(0), program_.kernels.layout.flip);
+  for (size_t i = 0; i < program_.network.layers.size(); ++i) {
+    run_layer(i);
+    fill_border(view(i + 1), program_.kernels.layout.flip);
+  }
 }
 
 void Runner::run_layer(size_t index) {
-  const Layer& layer = network_.layers[index];
-  const Out out = {tensor(index + 1), network_.shapes[index + 1]};
+  const KernelSet& kernels = program_.kernels;
+  const Layer& layer = program_.network.layers[index];
+  const Out out = view(index + 1);
   const In a = in(layer.inputs[0]);
   std::visit(Match{
-                 [&](const Conv& op) { kernels_.conv(op, a, out); },
-                 [&](const Add& op) { kernels_.add(op, a, in(layer.inputs[1]), out); },
-                 [&](const MaxPool& op) { kernels_.max_pool(op, a, out); },
-                 [&](const AvgPool& op) { kernels_.avg_pool(op, a, out); },
-                 [&](const Requantise& op) { kernels_.requantise(op, a, out); },
+                 [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out); },
+                 [&](const Add& op) { kernels.add(op, a, in(layer.inputs[1]), out); },
+                 [&](const MaxPool& op) { kernels.max_pool(op, a, out); },
+                 [&](const AvgPool& op) { kernels.avg_pool(op, a, out); },
+                 [&](const Requantise& op) { kernels.requantise(op, a, out); },
                  [&](const Concat&) {
                    concat_inputs_.clear();
                    for (int32_t i : layer.inputs) concat_inputs_.push_back(in(i));
-                   kernels_.concat(concat_inputs_, out);
+                   kernels.concat(concat_inputs_, out);
                  },
-                 [&](const Pad& op) { kernels_.pad(op, a, out); },
+                 [&](const Pad& op) { kernels.pad(op, a, out); },
              },
              layer.operation);
 }
 
 int32_t Runner::value(size_t index, int32_t lane, int64_t y, int64_t x, int64_t channel) const {
-  const Layout& layout = kernels_.layout;
-  const int64_t at = layout.at(network_.shapes[index], y, x, channel) + int64_t{lane} * layout.group;
-  if (index + 1 < network_.shapes.size() || !network_.wide()) return tensor(index)[at];
+  const Layout& layout = program_.kernels.layout;
+  const In t = in(int32_t(index));
+  const int64_t element = (channel / layout.group * layout.lanes + lane) * layout.group + channel % layout.group;
+  if (index + 1 < program_.tensors.size() || !program_.network.wide()) {
+    return int8_t(t.at(y, x)[element] ^ layout.flip);
+  }
   int32_t value;
-  std::memcpy(&value, tensor(index) + at * 4, sizeof value);
+  std::memcpy(&value, t.at(y, x) + element * 4, sizeof value);
   return value;
 }
 
 int32_t Runner::score(int32_t lane, int32_t channel) const {
-  return value(network_.layers.size(), lane, 0, 0, channel);
+  return value(program_.network.layers.size(), lane, 0, 0, channel);
 }
 
 int32_t Runner::top_class(int32_t lane) const {
-  int32_t best = 0;
-  for (int32_t c = 1; c < network_.classes(); ++c) {
-    if (score(lane, c) > score(lane, best)) best = c;
+  int32_t best = 0, most = score(lane, 0);
+  for (int32_t c = 1; c < program_.network.classes(); ++c) {
+    const int32_t other = score(lane, c);
+    if (other > most) best = c, most = other;
   }
   return best;
 }

@@ -5,24 +5,29 @@
 #include <algorithm>
 
 #include "../arith.h"
-#include "kernels.h"
+#include "blocks.h"
+#include "sets.h"
 
 namespace intrs {
 namespace {
 
 template <int32_t kLanes>
 struct Scalar {
-  static constexpr Layout kLayout = {1, kLanes};
+  static const int8_t* codes(const In& in, int64_t y, int64_t x, int64_t channel) {
+    return reinterpret_cast<const int8_t*>(in.at(y, x)) + channel * kLanes;
+  }
 
-  static void quantise(const Quantiser& q, const int32_t* pixels, Out out) {
-    const int64_t dimension = out.shape.size();
-    for (int64_t i = 0; i < dimension; ++i) {
-      const auto c = size_t(i % out.shape.channels);
-      for (int32_t lane = 0; lane < kLanes; ++lane) {
-        const int32_t p = intrs_clamp(pixels[lane * dimension + i], q.low[c], q.high[c]);
-        out.codes[i * kLanes + lane] = int8_t(intrs_clamp((p * q.multiplier[c] + q.offset[c]) >> q.shift, -128, 127));
-      }
-    }
+  static int8_t* codes(const Out& out, int64_t y, int64_t x, int64_t channel) {
+    return reinterpret_cast<int8_t*>(out.at(y, x)) + channel * kLanes;
+  }
+
+  static void quantise(const Quantiser& q, const int32_t* pixels, int32_t lane, Out out) {
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t channel) {
+      const auto c = size_t(channel);
+      const int32_t p = intrs_clamp(*pixels++, q.low[c], q.high[c]);
+      const int32_t code = intrs_clamp((p * q.multiplier[c] + q.offset[c]) >> q.shift, -128, 127);
+      codes(out, y, x, channel)[lane] = int8_t(code);
+    });
   }
 
   // |weight * (x - zero_point)| <= 128 * 255 fits 16 bits, where compilers multiply several lanes at once.
@@ -53,51 +58,56 @@ struct Scalar {
     }
   }
 
-  static void store(const Conv& op, int32_t channel, const int32_t* sum, Out out, int64_t at) {
+  static void store(const Conv& op, int32_t channel, const int32_t* sum, uint8_t* pixel) {
     const size_t entry = op.rescale.at(channel);
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       const int32_t value = intrs_rescale(sum[lane], op.rescale.multiplier[entry], op.rescale.shift[entry]);
+      const int64_t at = int64_t{channel} * kLanes + lane;
       if (op.wide) {
-        reinterpret_cast<int32_t*>(out.codes)[at + lane] = value;
+        reinterpret_cast<int32_t*>(pixel)[at] = value;
       } else {
-        out.codes[at + lane] = int8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
+        pixel[at] = uint8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
       }
     }
   }
 
-  static void conv(const Conv& op, In in, Out out) {
+  static void conv(const Conv& op, const Packed*, In in, Out out) {
     const int32_t per_group = op.channels_per_group, out_per_group = out.shape.channels / op.groups;
     const int64_t taps = int64_t{op.window.height} * op.window.width;
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t o) {
       int32_t sum[kLanes];
       std::fill(sum, sum + kLanes, op.bias[size_t(o)]);
       for_taps(op.window, in.shape, out_y, out_x, [&](int64_t tap, int64_t y, int64_t x) {
-        const int8_t* codes = in.codes + kLayout.at(in.shape, y, x, int64_t{o / out_per_group} * per_group);
+        const int8_t* from = codes(in, y, x, int64_t{o / out_per_group} * per_group);
         const int8_t* weights = op.weights.data() + (o * taps + tap) * per_group;
         for (int32_t c = 0; c < per_group; ++c) {
-          accumulate(sum, codes + int64_t{c} * kLanes, int16_t(op.input_zero_point), weights[c]);
+          accumulate(sum, from + int64_t{c} * kLanes, int16_t(op.input_zero_point), weights[c]);
         }
       });
-      store(op, o, sum, out, kLayout.at(out.shape, out_y, out_x, o));
+      store(op, o, sum, out.at(out_y, out_x));
     });
   }
 
   static void add(const Add& op, In a, In b, Out out) {
     const int32_t half = 1 << (op.shift - 1);
-    for (int64_t i = 0; i < out.shape.size() * kLanes; ++i) {
-      const int32_t sum =
-          (a.codes[i] - op.zero_point_a) * op.multiplier_a + (b.codes[i] - op.zero_point_b) * op.multiplier_b + half;
-      out.codes[i] = int8_t(intrs_clamp((sum >> op.shift) + op.output_zero_point, op.clamp_low, op.clamp_high));
-    }
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t sum = (from_a[lane] - op.zero_point_a) * op.multiplier_a +
+                            (from_b[lane] - op.zero_point_b) * op.multiplier_b + half;
+        const int32_t value = (sum >> op.shift) + op.output_zero_point;
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value, op.clamp_low, op.clamp_high));
+      }
+    });
   }
 
   static void max_pool(const MaxPool& op, In in, Out out) {
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t c) {
-      int8_t* best = out.codes + kLayout.at(out.shape, out_y, out_x, c);
+      int8_t* best = codes(out, out_y, out_x, c);
       std::fill(best, best + kLanes, int8_t{-128});
       for_taps(op.window, in.shape, out_y, out_x, [&](int64_t, int64_t y, int64_t x) {
-        const int8_t* codes = in.codes + kLayout.at(in.shape, y, x, c);
-        for (int32_t lane = 0; lane < kLanes; ++lane) best[lane] = std::max(best[lane], codes[lane]);
+        const int8_t* from = codes(in, y, x, c);
+        for (int32_t lane = 0; lane < kLanes; ++lane) best[lane] = std::max(best[lane], from[lane]);
       });
     });
   }
@@ -108,56 +118,79 @@ struct Scalar {
       int shift = 0;
       uint32_t count = 0;
       for_taps(op.window, in.shape, out_y, out_x, [&](int64_t, int64_t y, int64_t x) {
-        accumulate(sum, in.codes + kLayout.at(in.shape, y, x, c), int16_t(op.input_zero_point), 1);
+        accumulate(sum, codes(in, y, x, c), int16_t(op.input_zero_point), 1);
         ++count;
       });
       intrs_reciprocal(count, &multiplier, &shift);
-      int8_t* codes = out.codes + kLayout.at(out.shape, out_y, out_x, c);
       for (int32_t lane = 0; lane < kLanes; ++lane) {
         const int32_t mean = intrs_rescale(sum[lane], multiplier, shift);
-        codes[lane] = int8_t(intrs_clamp(mean + op.output_zero_point, -128, 127));
+        codes(out, out_y, out_x, c)[lane] = int8_t(intrs_clamp(mean + op.output_zero_point, -128, 127));
       }
     });
   }
 
   static void requantise(const Requantise& op, In in, Out out) {
-    for (int64_t i = 0; i < out.shape.size() * kLanes; ++i) {
-      const int32_t x = in.codes[i] - op.input_zero_point;
-      const int32_t value = intrs_rescale(x, op.rescale.multiplier[0], op.rescale.shift[0]);
-      out.codes[i] = int8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
-    }
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t* from = codes(in, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t value =
+            intrs_rescale(from[lane] - op.input_zero_point, op.rescale.multiplier[0], op.rescale.shift[0]);
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
+      }
+    });
   }
 
   static void concat(const std::vector<In>& inputs, Out out) {
-    int8_t* to = out.codes;
-    for (int64_t place = 0; place < int64_t{out.shape.height} * out.shape.width; ++place) {
-      for (const In& in : inputs) {
-        const int64_t length = int64_t{in.shape.channels} * kLanes;
-        to = std::copy_n(in.codes + place * length, length, to);
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      for (int32_t x = 0; x < out.shape.width; ++x) {
+        uint8_t* to = out.at(y, x);
+        for (const In& in : inputs) to = std::copy_n(in.at(y, x), in.pixel, to);
       }
     }
   }
 
   static void pad(const Pad& op, In in, Out out) {
-    const int64_t row = int64_t{in.shape.width} * in.shape.channels * kLanes;
-    std::fill_n(out.codes, out.shape.size() * kLanes, int8_t(op.value));
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      std::fill_n(out.at(y, 0), out.shape.width * out.pixel, uint8_t(op.value));
+    }
     for (int32_t y = 0; y < in.shape.height; ++y) {
-      std::copy_n(in.codes + y * row, row, out.codes + kLayout.at(out.shape, y + op.top, op.left, 0));
+      std::copy_n(in.at(y, 0), in.shape.width * in.pixel, out.at(y + op.top, op.left));
     }
   }
 
   static KernelSet set(const char* name, bool test_only) {
-    return {name, kLayout,  test_only, [] { return true; }, quantise, conv,
-            add,  max_pool, avg_pool,  requantise,          concat,   pad};
+    KernelSet set = {};
+    set.name = name;
+    set.layout = {1, kLanes, 0, false};
+    set.test_only = test_only;
+    set.usable = [] { return true; };
+    set.blocks = ChaCha20<Words4>::draw;
+    set.quantise = quantise;
+    set.conv = conv;
+    set.add = add;
+    set.max_pool = max_pool;
+    set.avg_pool = avg_pool;
+    set.requantise = requantise;
+    set.concat = concat;
+    set.pad = pad;
+    return set;
   }
 };
 
 }  // namespace
 
-const std::vector<KernelSet>& scalar_sets() {
-  static const std::vector<KernelSet> sets = {Scalar<16>::set("scalar", false), Scalar<1>::set("scalar-1", true),
-                                              Scalar<5>::set("scalar-5", true)};
-  return sets;
+KernelSet scalar_set() {
+  return Scalar<16>::set("scalar", false);
+}
+
+std::vector<KernelSet> test_sets() {
+  KernelSet wrong = Scalar<1>::set("wrong", true);  // one rounding bit off: the self-check must refuse it
+  wrong.add = [](const Add& op, In a, In b, Out out) {
+    Add other = op;
+    other.multiplier_a += 1;
+    Scalar<1>::add(other, a, b, out);
+  };
+  return {Scalar<1>::set("scalar-1", true), Scalar<5>::set("scalar-5", true), wrong};
 }
 
 }  // namespace intrs

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,8 +112,9 @@ def noisy_images(
 ) -> NDArray[np.int32]:
     """Samples first .. first + count - 1 themselves: image + noise as int32, (count, *image.shape)."""
     _check(image, image_index, first, count)
-    drawn = _table(noise).draw(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, image.size)
-    return drawn.reshape(count, *image.shape) + image
+    pixels = np.ascontiguousarray(image).reshape(-1)
+    drawn = _table(noise).draw(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, pixels)
+    return drawn.reshape(count, *image.shape)
 
 
 def _check(image: NDArray[Any], image_index: int, first: int, count: int) -> None:
@@ -127,6 +129,7 @@ def _check(image: NDArray[Any], image_index: int, first: int, count: int) -> Non
         raise IntrsError(f"an image of {image.size} values is empty or too large")
 
 
+@lru_cache(maxsize=8)
 def _table(noise: Noise) -> _core.NoiseTable:
     table = noise.table()
     return _core.NoiseTable(table.first, table.thresholds)
@@ -146,10 +149,11 @@ def _network_votes(
 ) -> list[int]:
     if image.shape != network.input_shape:
         raise IntrsError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
-    pixels = np.ascontiguousarray(image)
-    return _core.votes(
-        network.native, _table(noise), pixels, key, image_index, first, count, threads, kernels, progress
-    )
+    pixels, table = np.ascontiguousarray(image), _table(noise)
+    try:
+        return _core.votes(network.native, table, pixels, key, image_index, first, count, threads, kernels, progress)
+    except ValueError as error:  # an unknown kernel set, or no thread to be had
+        raise IntrsError(str(error)) from None
 
 
 def _callable_votes(
@@ -164,10 +168,11 @@ def _callable_votes(
     progress: Progress | None,
 ) -> list[int]:
     table, counts = _table(noise), np.zeros(classes or 0, np.int64)
+    pixels = np.ascontiguousarray(image).reshape(-1)
     for begin in range(0, count, BATCH):
         size = min(BATCH, count - begin)
-        drawn = table.draw(key, image_index, first + begin, size, image.size)
-        labels, found = _labels(classifier(drawn.reshape(size, *image.shape) + image), size, classes)
+        drawn = table.draw(key, image_index, first + begin, size, pixels)
+        labels, found = _labels(classifier(drawn.reshape(size, *image.shape)), size, classes)
         counts = np.zeros(found, np.int64) if begin == 0 else counts
         counts += np.bincount(labels, minlength=found)
         if progress:

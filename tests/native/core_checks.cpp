@@ -52,19 +52,21 @@ std::vector<uint64_t> votes(const Network& network, const KernelSet& kernels, un
   const NoiseTable noise(-3, thresholds());
   Bytes image(size_t(network.dimension()));
   for (size_t i = 0; i < image.size(); ++i) image[i] = uint8_t(37 * i);
-  return count_votes({network, noise, image.data(), Key{1, 2, 3}, 7, samples}, kernels, threads, nullptr);
+  const Program program(network, kernels);
+  return count_votes({program, noise, image.data(), Key{1, 2, 3}, 7, samples}, threads, nullptr);
 }
 
 // Scores of pixels far outside 0..255, so that clamps and bounds are met.
 std::vector<int32_t> scores(const Network& network, const KernelSet& kernels, size_t images) {
-  Runner runner(network, kernels);
+  const Program program(network, kernels);
+  Runner runner(program);
   Random random = {42};
   const auto dimension = size_t(network.dimension());
   std::vector<int32_t> pixels(images * dimension), result;
   for (int32_t& p : pixels) p = random.below(8) ? int32_t(random.below(4000)) - 2000 : int32_t(random());
   for (size_t begin = 0; begin < images; begin += size_t(runner.lanes())) {
     const size_t count = std::min(images - begin, size_t(runner.lanes()));
-    std::copy_n(&pixels[begin * dimension], count * dimension, runner.pixels());
+    for (size_t i = 0; i < count; ++i) runner.load(int32_t(i), &pixels[(begin + i) * dimension]);
     runner.run();
     for (size_t i = 0; i < count; ++i) {
       for (int32_t c = 0; c < network.classes(); ++c) result.push_back(runner.score(int32_t(i), c));
@@ -74,8 +76,7 @@ std::vector<int32_t> scores(const Network& network, const KernelSet& kernels, si
 }
 
 std::vector<const KernelSet*> all_sets() {
-  std::vector<const KernelSet*> sets;
-  for (const KernelSet& set : scalar_sets()) sets.push_back(&set);
+  std::vector<const KernelSet*> sets = {&select_kernels("scalar-1"), &select_kernels("scalar-5")};
   for (const std::string& name : kernel_names()) sets.push_back(&select_kernels(name));
   return sets;
 }

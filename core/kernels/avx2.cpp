@@ -1,0 +1,130 @@
+// AVX2: eight samples a vector. It has no exact dot product of bytes: VPMADDUBSW adds two products in 16 bits and
+// saturates. The weights are constants, so how much fits is proven here, in `chunks`: entries are added in 16 bits as
+// long as neither their positive nor their negative weights, times 255, can leave 16 bits; then they are widened once.
+#include "x86_256.h"
+
+namespace intrs {
+namespace {
+
+constexpr int32_t kMostWeight = 32767 / 255;  // what the weights of one sign may sum to in a chunk; 128
+constexpr size_t kOpenChunks = 24;            // chunks that are still being filled
+constexpr int kMostEntries = 8;               // of a chunk
+
+// What one chunk holds so far: sums of positive and of negative weights for each of the two 16-bit sums.
+struct Chunk {
+  int32_t positive[2] = {}, negative[2] = {};
+  std::vector<Entry> entries;
+
+  bool takes(const Entry& e) {
+    if (entries.size() == kMostEntries) return false;
+    int32_t p[2] = {positive[0], positive[1]}, n[2] = {negative[0], negative[1]};
+    for (int k = 0; k < kQuad; ++k) {
+      int32_t* sums = e.weights[k] > 0 ? p : n;
+      sums[k / 2] += std::abs(int32_t{e.weights[k]});
+    }
+    if (p[0] > kMostWeight || p[1] > kMostWeight || n[0] > kMostWeight || n[1] > kMostWeight) return false;
+    std::copy_n(p, 2, positive);
+    std::copy_n(n, 2, negative);
+    entries.push_back(e);
+    return true;
+  }
+};
+
+// An entry of which two weights of one sign do not fit a chunk together, as two entries.
+std::vector<Entry> fitting(const Entry& e) {
+  if (Chunk().takes(e)) return {e};
+  Entry first = e, second = e;
+  first.weights[1] = first.weights[3] = second.weights[0] = second.weights[2] = 0;
+  return {first, second};
+}
+
+// First fit, which comes close to the fewest chunks.
+std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
+  std::vector<Chunk> all;
+  for (const Entry& entry : entries) {
+    for (const Entry& part : fitting(entry)) {
+      size_t at = all.size() > kOpenChunks ? all.size() - kOpenChunks : 0;
+      while (at < all.size() && !all[at].takes(part)) ++at;
+      if (at == all.size()) {
+        all.emplace_back();
+        all.back().takes(part);
+      }
+    }
+  }
+  return all;
+}
+
+struct Vector : Avx2Vector {
+  static constexpr int32_t kPixels = 6, kPixelsByChannel = 6;
+
+  // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
+  struct Strip {
+    int32_t channel = 0;
+    std::vector<int32_t> offsets, weights;
+    int32_t chunks[kMostEntries + 1] = {};  // how many there are of each length
+  };
+
+  static bool pays_by_channel(const std::vector<Quad>&) { return true; }
+
+  static Strip strip(const std::vector<Entry>& entries, int32_t channel) {
+    Strip strip;
+    strip.channel = channel;
+    std::vector<Chunk> sorted = chunks(entries);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const Chunk& a, const Chunk& b) { return a.entries.size() > b.entries.size(); });
+    for (const Chunk& chunk : sorted) {
+      ++strip.chunks[chunk.entries.size()];
+      for (const Entry& entry : chunk.entries) {
+        strip.offsets.push_back(entry.offset);
+        strip.weights.push_back(four(entry.weights));
+      }
+    }
+    return strip;
+  }
+
+  static std::vector<Strip> strips(const Quad& quad, bool) {
+    std::vector<Strip> strips;
+    for (int32_t k = 0; k < kQuad; ++k) strips.push_back(strip(quad[size_t(k)], k));
+    return strips;
+  }
+
+  // `count` chunks of kLength entries each; then those that are shorter.
+  template <int P, int kLength>
+  static void run_chunks(const Strip& strip, const int32_t* offsets, const int32_t* weights, const uint8_t* from,
+                         int64_t step, Vec (&acc)[P]) {
+    const Vec ones = _mm256_set1_epi16(1);
+    for (int32_t count = strip.chunks[kLength]; count > 0; --count, offsets += kLength, weights += kLength) {
+      Vec part[P];
+      for (int e = 0; e < kLength; ++e) {
+        const uint8_t* at = from + offsets[e];
+        const Vec w = broadcast(weights[e]);
+        for (int p = 0; p < P; ++p) {
+          const Vec pairs = _mm256_maddubs_epi16(load(at + p * step), w);
+          part[p] = e == 0 ? pairs : _mm256_add_epi16(part[p], pairs);
+        }
+      }
+      for (int p = 0; p < P; ++p) acc[p] = _mm256_add_epi32(acc[p], _mm256_madd_epi16(part[p], ones));
+    }
+    if constexpr (kLength > 1) run_chunks<P, kLength - 1>(strip, offsets, weights, from, step, acc);
+  }
+
+  template <int P>
+  static void run(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
+    Vec acc[P];
+    for (int p = 0; p < P; ++p) acc[p] = sums[p][strip.channel];
+    run_chunks<P, kMostEntries>(strip, strip.offsets.data(), strip.weights.data(), from, step, acc);
+    for (int p = 0; p < P; ++p) sums[p][strip.channel] = acc[p];
+  }
+};
+
+bool usable() {
+  return __builtin_cpu_supports("avx2");
+}
+
+}  // namespace
+
+KernelSet avx2_set() {
+  return Lanes<Vector>::set("avx2", usable);
+}
+
+}  // namespace intrs

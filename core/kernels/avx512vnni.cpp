@@ -1,0 +1,71 @@
+// AVX-512 with VNNI: sixteen samples a vector, VPDPBUSD.
+#include <immintrin.h>
+
+#include "dot.h"
+
+namespace intrs {
+namespace {
+
+struct Vector {
+  static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12;
+  static constexpr uint8_t kFlip = 0x80;
+  using Vec = __m512i;
+  using Words = Words16;
+
+  struct Scale {
+    Vec multiplier, add;
+    __m128i even, odd;
+    bool long_shift;
+  };
+
+  static Scale scale(int32_t multiplier, int shift, int32_t zero_point) {
+    const int64_t add = (int64_t{1} << (shift - 1)) + int64_t{zero_point} * (int64_t{1} << shift);
+    const bool long_shift = shift >= 32;
+    return {_mm512_set1_epi32(multiplier), _mm512_set1_epi64(add), _mm_cvtsi32_si128(shift),
+            _mm_cvtsi32_si128(long_shift ? shift - 32 : shift), long_shift};
+  }
+
+  static Vec rescale(Vec v, const Scale& s) {
+    Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.add);
+    Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.multiplier), s.add);
+    even = _mm512_sra_epi64(even, s.even);
+    odd = _mm512_sra_epi64(odd, s.odd);
+    if (!s.long_shift) odd = _mm512_slli_epi64(odd, 32);
+    return _mm512_mask_blend_epi32(0xAAAA, even, odd);
+  }
+
+  static Vec dot(Vec sum, Vec codes, Vec weights) { return _mm512_dpbusd_epi32(sum, codes, weights); }
+  static Vec load(const uint8_t* from) { return _mm512_loadu_si512(from); }
+  static void store(uint8_t* to, Vec v) { _mm512_storeu_si512(to, v); }
+  static Vec broadcast(int32_t v) { return _mm512_set1_epi32(v); }
+  static Vec bytes(int32_t v) { return _mm512_set1_epi8(char(v)); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_epi32(a, b); }
+  static Vec mul(Vec a, Vec b) { return _mm512_mullo_epi32(a, b); }
+  static Vec shift_right(Vec a, int by) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(by)); }
+  static Vec high(Vec a, Vec b) { return _mm512_max_epu8(a, b); }
+  static Vec low(Vec a, Vec b) { return _mm512_min_epu8(a, b); }
+
+  template <int k>
+  static Vec channel(Vec v) {
+    return k == 3 ? _mm512_srli_epi32(v, 24) : _mm512_and_si512(_mm512_srli_epi32(v, 8 * k), _mm512_set1_epi32(255));
+  }
+
+  static Vec join(Vec a, Vec b, Vec c, Vec d) {
+    const Vec order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    return _mm512_shuffle_epi8(_mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)), order);
+  }
+};
+
+bool usable() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+
+}  // namespace
+
+KernelSet avx512vnni_set() {
+  return Lanes<Dot<Vector>>::set("avx512vnni", usable);
+}
+
+}  // namespace intrs

@@ -1,0 +1,454 @@
+// Fast kernels over vectors of samples. Included by one file per instruction set, which supplies the vector type V.
+//
+// A vector holds V::kLanes samples of four channels, four bytes together, so that one 4-byte group of weights,
+// broadcast, multiplies it: no im2col, no shuffles. Padding is a border in memory. An output channel is a list of
+// entries (offset of a vector from the pixel, four weights); groups of four zero weights have no entry and cost
+// nothing.
+//
+// V has:
+//   kLanes, kFlip            samples in a vector; 0x80 if bytes are stored unsigned, 0 if signed
+//   Vec, Words, Scale        a vector; the same for ChaCha20; what `rescale` needs for one channel
+//   load, store, broadcast   whole vectors; broadcast of one int32 to all lanes
+//   add, mul, shift_right    32-bit lanes; shift_right is arithmetic
+//   channel<k>(v)            byte k of each lane as int32, sign or zero extended as stored
+//   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form
+//   join(a, b, c, d)         four channels as bytes, saturated
+//   low, high, clamp         bytewise maximum and minimum
+//   Strip, strips, run       the inner loop: see dot.h and avx2.cpp
+//   kPixels                  output pixels of a tile; kPixelsByChannel if channels have entries of their own
+//   pays_by_channel          whether so many weights are zero that channels should have entries of their own
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "../arith.h"
+#include "blocks.h"
+#include "sets.h"
+
+namespace intrs {
+namespace {
+
+constexpr int32_t kQuad = 4;  // channels that lie together
+
+inline int32_t quads(int32_t channels) {
+  return (channels + kQuad - 1) / kQuad;
+}
+
+// Four weights as they lie in memory.
+inline int32_t four(const int8_t* weights) {
+  int32_t value;
+  std::memcpy(&value, weights, sizeof value);
+  return value;
+}
+
+struct Entry {
+  int32_t offset;  // bytes from the first tap's vector
+  int8_t weights[kQuad];
+};
+
+using Quad = std::array<std::vector<Entry>, kQuad>;  // the entries of four output channels
+
+// The entries of one output channel, in channel order of the input; zero groups left out.
+inline std::vector<Entry> entries_of(const Conv& op, const In& in, int32_t out_channel, int32_t out_channels,
+                                     int32_t vector_bytes) {
+  const int32_t per_group = op.channels_per_group, first = out_channel / (out_channels / op.groups) * per_group;
+  const int8_t* weights = &op.weights[size_t(out_channel) * op.weights.size() / size_t(out_channels)];
+  std::vector<Entry> entries;
+  for (int32_t ky = 0; ky < op.window.height; ++ky) {
+    for (int32_t kx = 0; kx < op.window.width; ++kx, weights += per_group) {
+      for (int32_t quad = first / kQuad; quad * kQuad < first + per_group; ++quad) {
+        Entry entry = {};
+        for (int32_t k = 0; k < kQuad; ++k) {
+          const int32_t c = quad * kQuad + k - first;
+          if (c >= 0 && c < per_group) entry.weights[k] = weights[c];
+        }
+        if (four(entry.weights) == 0) continue;
+        entry.offset = int32_t(ky * op.window.dilation_y * in.row + kx * op.window.dilation_x * in.pixel +
+                               int64_t{quad} * vector_bytes);
+        entries.push_back(entry);
+      }
+    }
+  }
+  return entries;
+}
+
+template <class V>
+struct Lanes {
+  using Vec = typename V::Vec;
+  using Scale = typename V::Scale;
+  static constexpr int32_t kBytes = V::kLanes * kQuad;  // of a vector
+
+  // --- Conv -----------------------------------------------------------------------------------------------------
+
+  // Four output channels: their strips of entries, starting values and scales.
+  struct PackedQuad {
+    std::vector<typename V::Strip> strips;
+    int32_t start[kQuad];
+    Scale scale[kQuad];
+  };
+
+  struct PackedConv : Packed {
+    std::vector<PackedQuad> quads;
+    Vec low, high;
+    bool clamps, wide;
+    int32_t pixels;  // most that a tile may have
+  };
+
+  // The border, the scales and the address range must suit; otherwise `plain_conv` does the layer.
+  static bool suits(const Conv& op, const In& in, const Out& out) {
+    const Window& w = op.window;
+    const int64_t bottom =
+        (out.shape.height - 1) * int64_t{w.stride_y} + (w.height - 1) * int64_t{w.dilation_y} - w.top;
+    const int64_t right = (out.shape.width - 1) * int64_t{w.stride_x} + (w.width - 1) * int64_t{w.dilation_x} - w.left;
+    const Border& b = in.border;
+    const bool inside = w.top == 0 && w.left == 0 && bottom < in.shape.height && right < in.shape.width;
+    const bool covered = w.top <= b.top && w.left <= b.left && bottom < in.shape.height + b.bottom &&
+                         right < in.shape.width + b.right && b.code == op.input_zero_point;
+    const int64_t reach = w.height * w.dilation_y * in.row;
+    const auto small = [](int8_t shift) { return shift <= 54; };
+    return (inside || covered) && reach < INT32_MAX &&
+           std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), small);
+  }
+
+  // acc = sum w * (x - z) + bias = sum w * stored + start, where stored = x + 128 for unsigned bytes; modulo 2^32.
+  static int32_t start_value(const Conv& op, int32_t channel, int32_t channels) {
+    const size_t count = op.weights.size() / size_t(channels);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += uint32_t(int32_t{op.weights[size_t(channel) * count + i]});
+    return int32_t(uint32_t(op.bias[size_t(channel)]) - sum * uint32_t(op.input_zero_point + V::kFlip));
+  }
+
+  static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, std::vector<typename V::Strip> strips) {
+    PackedQuad q = {};
+    for (int32_t k = 0; k < kQuad; ++k) {
+      const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
+      const size_t at = op.rescale.at(channel);
+      q.start[k] = start_value(op, channel, channels);
+      q.scale[k] =
+          V::scale(op.rescale.multiplier[at], op.rescale.shift[at], op.wide ? 0 : op.output_zero_point + V::kFlip);
+    }
+    q.strips = std::move(strips);
+    return q;
+  }
+
+  static std::unique_ptr<Packed> pack(const Conv& op, const In& in, const Out& out) {
+    if (!suits(op, in, out)) return nullptr;
+    auto packed = std::make_unique<PackedConv>();
+    const int32_t channels = out.shape.channels;
+    std::vector<Quad> entries(size_t(quads(channels)));
+    for (int32_t c = 0; c < channels; ++c) {
+      entries[size_t(c / kQuad)][size_t(c % kQuad)] = entries_of(op, in, c, channels, kBytes);
+    }
+    const bool sparse = V::pays_by_channel(entries);
+    for (int32_t quad = 0; quad < quads(channels); ++quad) {
+      packed->quads.push_back(pack_quad(op, quad, channels, V::strips(entries[size_t(quad)], sparse)));
+    }
+    packed->wide = op.wide;
+    packed->pixels = sparse ? V::kPixelsByChannel : V::kPixels;
+    packed->low = V::bytes(op.clamp_low + V::kFlip);
+    packed->high = V::bytes(op.clamp_high + V::kFlip);
+    packed->clamps = op.clamp_low > -128 || op.clamp_high < 127;
+    return packed;
+  }
+
+  static void store_wide(const Vec* channels, uint8_t* to) {
+    int32_t lanes[kQuad][V::kLanes];
+    for (int k = 0; k < kQuad; ++k) V::store(reinterpret_cast<uint8_t*>(lanes[k]), channels[k]);
+    for (int32_t i = 0; i < V::kLanes * kQuad; ++i) std::memcpy(to + 4 * i, &lanes[i % kQuad][i / kQuad], 4);
+  }
+
+  // P neighbouring output pixels, four channels.
+  template <int P>
+  static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from, int64_t step, uint8_t* to,
+                        int64_t out_step) {
+    Vec sums[P][kQuad];
+    for (int p = 0; p < P; ++p) {
+      for (int k = 0; k < kQuad; ++k) sums[p][k] = V::broadcast(q.start[k]);
+    }
+    for (const typename V::Strip& strip : q.strips) V::template run<P>(strip, from, step, sums);
+    for (int p = 0; p < P; ++p) {
+      for (int k = 0; k < kQuad; ++k) sums[p][k] = V::rescale(sums[p][k], q.scale[k]);
+      if (packed.wide) {
+        store_wide(sums[p], to + p * out_step);
+        continue;
+      }
+      Vec joined = V::join(sums[p][0], sums[p][1], sums[p][2], sums[p][3]);
+      if (packed.clamps) joined = V::low(V::high(joined, packed.low), packed.high);
+      V::store(to + p * out_step, joined);
+    }
+  }
+
+  template <int P>
+  static void conv_tile_of(int32_t pixels, const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
+                           int64_t step, uint8_t* to, int64_t out_step) {
+    if (pixels == P) {
+      conv_tile<P>(packed, q, from, step, to, out_step);
+    } else if constexpr (P > 1) {
+      conv_tile_of<P - 1>(pixels, packed, q, from, step, to, out_step);
+    }
+  }
+
+  static void conv(const Conv& op, const Packed* any, In in, Out out) {
+    if (!any) return plain_conv(op, in, out);
+    const auto& packed = static_cast<const PackedConv&>(*any);
+    const Window& w = op.window;
+    const int32_t tiles = (out.shape.width + packed.pixels - 1) / packed.pixels;
+    const int64_t quad_bytes = kBytes * (op.wide ? 4 : 1);
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      for (int32_t tile = 0; tile < tiles; ++tile) {
+        const int32_t x = out.shape.width * tile / tiles, end = out.shape.width * (tile + 1) / tiles;
+        const uint8_t* from = in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left);
+        for (size_t quad = 0; quad < packed.quads.size(); ++quad) {
+          conv_tile_of<V::kPixelsByChannel>(end - x, packed, packed.quads[quad], from, w.stride_x * in.pixel,
+                                            out.at(y, x) + int64_t(quad) * quad_bytes, out.pixel);
+        }
+      }
+    }
+  }
+
+  // --- plain loops over this layout, for what is rare: wide scores, odd borders, extreme scales ---------------------
+
+  static int32_t code(const uint8_t* pixel, int32_t channel, int32_t lane) {
+    return int8_t(pixel[(channel / kQuad * V::kLanes + lane) * kQuad + channel % kQuad] ^ V::kFlip);
+  }
+
+  static void set_code(uint8_t* pixel, int32_t channel, int32_t lane, int32_t value) {
+    pixel[(channel / kQuad * V::kLanes + lane) * kQuad + channel % kQuad] = uint8_t(uint8_t(value) ^ V::kFlip);
+  }
+
+  static int32_t plain_sum(const Conv& op, const In& in, int64_t out_y, int64_t out_x, int32_t o, int32_t channels,
+                           int32_t lane) {
+    const Window& w = op.window;
+    const int32_t per_group = op.channels_per_group, first = o / (channels / op.groups) * per_group;
+    const int8_t* weights = &op.weights[size_t(o) * op.weights.size() / size_t(channels)];
+    int32_t sum = op.bias[size_t(o)];
+    for (int32_t ky = 0; ky < w.height; ++ky) {
+      for (int32_t kx = 0; kx < w.width; ++kx, weights += per_group) {
+        const int64_t y = out_y * w.stride_y - w.top + int64_t{ky} * w.dilation_y;
+        const int64_t x = out_x * w.stride_x - w.left + int64_t{kx} * w.dilation_x;
+        if (y < 0 || y >= in.shape.height || x < 0 || x >= in.shape.width) continue;
+        for (int32_t c = 0; c < per_group; ++c) {
+          sum += weights[c] * (code(in.at(y, x), first + c, lane) - op.input_zero_point);
+        }
+      }
+    }
+    return sum;
+  }
+
+  static void plain_conv(const Conv& op, const In& in, const Out& out) {
+    const int32_t channels = out.shape.channels;
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      for (int32_t o = 0; o < channels; ++o) {
+        const size_t at = op.rescale.at(o);
+        for (int32_t lane = 0; lane < V::kLanes; ++lane) {
+          const int32_t sum = plain_sum(op, in, y, x, o, channels, lane);
+          const int32_t value = intrs_rescale(sum, op.rescale.multiplier[at], op.rescale.shift[at]);
+          if (op.wide) {
+            const int64_t element = (o / kQuad * V::kLanes + lane) * kQuad + o % kQuad;
+            std::memcpy(out.at(y, x) + element * 4, &value, 4);
+          } else {
+            set_code(out.at(y, x), o, lane, intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
+          }
+        }
+      }
+    });
+  }
+
+  // --- the other layers -----------------------------------------------------------------------------------------
+
+  template <class Visit>
+  static void for_places(const Shape& shape, Visit visit) {
+    for (int32_t y = 0; y < shape.height; ++y) {
+      for (int32_t x = 0; x < shape.width; ++x) visit(y, x);
+    }
+  }
+
+  // Calls visit(vector of in at the place, where to store) for every vector of a tensor.
+  template <class Visit>
+  static void for_vectors(const Out& out, Visit visit) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      for (int64_t at = 0; at < out.pixel; at += kBytes) visit(y, x, at);
+    });
+  }
+
+  static void add(const Add& op, In a, In b, Out out) {
+    const Vec ma = V::broadcast(op.multiplier_a), mb = V::broadcast(op.multiplier_b);
+    // (sa - za') ma + (sb - zb') mb + half, zero points in the stored form; modulo 2^32, like all that follows.
+    const uint32_t rest = (1u << (op.shift - 1)) - uint32_t(op.zero_point_a + V::kFlip) * uint32_t(op.multiplier_a) -
+                          uint32_t(op.zero_point_b + V::kFlip) * uint32_t(op.multiplier_b);
+    const Vec start = V::broadcast(int32_t(rest)), zero_point = V::broadcast(op.output_zero_point + V::kFlip);
+    const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
+    const auto one = [&](Vec x, Vec y) {
+      const Vec sum = V::add(V::add(V::mul(x, ma), V::mul(y, mb)), start);
+      return V::add(V::shift_right(sum, op.shift), zero_point);
+    };
+    for_vectors(out, [&](int32_t y, int32_t x, int64_t at) {
+      const Vec va = V::load(a.at(y, x) + at), vb = V::load(b.at(y, x) + at);
+      const Vec joined = V::join(one(V::template channel<0>(va), V::template channel<0>(vb)),
+                                 one(V::template channel<1>(va), V::template channel<1>(vb)),
+                                 one(V::template channel<2>(va), V::template channel<2>(vb)),
+                                 one(V::template channel<3>(va), V::template channel<3>(vb)));
+      V::store(out.at(y, x) + at, V::low(V::high(joined, low), high));
+    });
+  }
+
+  // Calls visit(y, x) for the taps of a pool that lie inside its input.
+  template <class Visit>
+  static void for_taps(const Window& w, const Shape& in, int32_t out_y, int32_t out_x, Visit visit) {
+    const int32_t y0 = out_y * w.stride_y - w.top, x0 = out_x * w.stride_x - w.left;
+    for (int32_t y = std::max(y0, 0); y < std::min(y0 + w.height, in.height); ++y) {
+      for (int32_t x = std::max(x0, 0); x < std::min(x0 + w.width, in.width); ++x) visit(y, x);
+    }
+  }
+
+  static void max_pool(const MaxPool& op, In in, Out out) {
+    for_vectors(out, [&](int32_t out_y, int32_t out_x, int64_t at) {
+      Vec best = V::bytes(-128 + V::kFlip);
+      for_taps(op.window, in.shape, out_y, out_x,
+               [&](int32_t y, int32_t x) { best = V::high(best, V::load(in.at(y, x) + at)); });
+      V::store(out.at(out_y, out_x) + at, best);
+    });
+  }
+
+  static void avg_pool(const AvgPool& op, In in, Out out) {
+    for_vectors(out, [&](int32_t out_y, int32_t out_x, int64_t at) {
+      Vec sum[kQuad];
+      int32_t count = 0, multiplier = 0;
+      int shift = 0;
+      for (Vec& s : sum) s = V::broadcast(0);
+      for_taps(op.window, in.shape, out_y, out_x, [&](int32_t y, int32_t x) {
+        const Vec v = V::load(in.at(y, x) + at);
+        sum[0] = V::add(sum[0], V::template channel<0>(v));
+        sum[1] = V::add(sum[1], V::template channel<1>(v));
+        sum[2] = V::add(sum[2], V::template channel<2>(v));
+        sum[3] = V::add(sum[3], V::template channel<3>(v));
+        ++count;
+      });
+      intrs_reciprocal(uint32_t(count), &multiplier, &shift);
+      const Vec zero = V::broadcast(-count * (op.input_zero_point + V::kFlip));
+      const Scale scale = V::scale(multiplier, shift, op.output_zero_point + V::kFlip);
+      for (Vec& s : sum) s = V::rescale(V::add(s, zero), scale);
+      V::store(out.at(out_y, out_x) + at, V::join(sum[0], sum[1], sum[2], sum[3]));
+    });
+  }
+
+  static void requantise(const Requantise& op, In in, Out out) {
+    const int8_t shift = op.rescale.shift[0];
+    if (shift > 54) return plain_requantise(op, in, out);
+    const Scale scale = V::scale(op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip);
+    const Vec zero = V::broadcast(-(op.input_zero_point + V::kFlip));
+    const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
+    const auto one = [&](Vec x) { return V::rescale(V::add(x, zero), scale); };
+    for_vectors(out, [&](int32_t y, int32_t x, int64_t at) {
+      const Vec v = V::load(in.at(y, x) + at);
+      const Vec joined = V::join(one(V::template channel<0>(v)), one(V::template channel<1>(v)),
+                                 one(V::template channel<2>(v)), one(V::template channel<3>(v)));
+      V::store(out.at(y, x) + at, V::low(V::high(joined, low), high));
+    });
+  }
+
+  static void plain_requantise(const Requantise& op, const In& in, const Out& out) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      for (int32_t i = 0; i < out.shape.channels * V::kLanes; ++i) {
+        const int32_t channel = i / V::kLanes, lane = i % V::kLanes;
+        const int32_t value = intrs_rescale(code(in.at(y, x), channel, lane) - op.input_zero_point,
+                                            op.rescale.multiplier[0], op.rescale.shift[0]);
+        set_code(out.at(y, x), channel, lane, intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
+      }
+    });
+  }
+
+  static void concat_pixel(const In& in, const uint8_t* from, uint8_t* to, int32_t first) {
+    if (first % kQuad == 0) {
+      std::memcpy(to + first / kQuad * kBytes, from, size_t(in.pixel));
+      return;
+    }
+    for (int32_t i = 0; i < in.shape.channels * V::kLanes; ++i) {
+      const int32_t channel = i / V::kLanes, lane = i % V::kLanes;
+      set_code(to, first + channel, lane, code(from, channel, lane));
+    }
+  }
+
+  static void concat(const std::vector<In>& inputs, Out out) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      int32_t first = 0;
+      for (const In& in : inputs) {
+        concat_pixel(in, in.at(y, x), out.at(y, x), first);
+        first += in.shape.channels;
+      }
+    });
+  }
+
+  static void pad(const Pad& op, In in, Out out) {
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      std::memset(out.at(y, 0), uint8_t(op.value) ^ V::kFlip, size_t(out.shape.width * out.pixel));
+    }
+    for (int32_t y = 0; y < in.shape.height; ++y) {
+      std::memcpy(out.at(y + op.top, op.left), in.at(y, 0), size_t(in.shape.width * in.pixel));
+    }
+  }
+
+  // One sample: codes in coordinate order first, by whole vectors, then to their places four bytes at a time. What
+  // follows a pixel's last channel goes along; channels beyond the last hold anything.
+  static void quantise(const Quantiser& q, const int32_t* pixels, int32_t lane, Out out) {
+    const auto channels = size_t(out.shape.channels);
+    if (channels > kQuad) return plain_quantise(q, pixels, lane, out);
+    constexpr size_t kRow = 48;  // coordinates at once: whole pixels of 1, 2, 3 or 4 channels
+    int32_t low[kRow], high[kRow], multiplier[kRow], offset[kRow];
+    for (size_t i = 0; i < kRow; ++i) {
+      low[i] = q.low[i % channels], high[i] = q.high[i % channels];
+      multiplier[i] = q.multiplier[i % channels], offset[i] = q.offset[i % channels];
+    }
+    const auto total = size_t(out.shape.size());
+    uint8_t codes[kRow + kQuad] = {};
+    int32_t padded[kRow] = {};
+    uint8_t* to = out.codes + lane * kQuad;
+    int32_t x = 0;
+    for (size_t begin = 0; begin < total; begin += kRow, pixels += kRow) {
+      const int32_t* from = pixels;
+      if (total - begin < kRow) from = std::copy_n(pixels, total - begin, padded) - (total - begin);
+      for (size_t i = 0; i < kRow; ++i) {
+        const int32_t p = std::min(std::max(from[i], low[i]), high[i]);
+        const int32_t code = (p * multiplier[i] + offset[i]) >> q.shift;
+        codes[i] = uint8_t(std::min(std::max(code, -128), 127) + V::kFlip);
+      }
+      for (size_t i = 0; i < std::min(kRow, total - begin); i += channels) {
+        std::memcpy(to, codes + i, kQuad);
+        to += out.pixel;
+        if (++x == out.shape.width) x = 0, to += out.row - out.shape.width * out.pixel;
+      }
+    }
+  }
+
+  static void plain_quantise(const Quantiser& q, const int32_t* pixels, int32_t lane, const Out& out) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      for (int32_t c = 0; c < out.shape.channels; ++c) {
+        const auto i = size_t(c);
+        const int32_t p = intrs_clamp(*pixels++, q.low[i], q.high[i]);
+        set_code(out.at(y, x), c, lane, intrs_clamp((p * q.multiplier[i] + q.offset[i]) >> q.shift, -128, 127));
+      }
+    });
+  }
+
+  static KernelSet set(const char* name, bool (*usable)()) {
+    KernelSet set = {};
+    set.name = name;
+    set.layout = {kQuad, V::kLanes, V::kFlip, true};
+    set.usable = usable;
+    set.blocks = ChaCha20<typename V::Words>::draw;
+    set.quantise = quantise;
+    set.pack = pack;
+    set.conv = conv;
+    set.add = add;
+    set.max_pool = max_pool;
+    set.avg_pool = avg_pool;
+    set.requantise = requantise;
+    set.concat = concat;
+    set.pad = pad;
+    return set;
+  }
+};
+
+}  // namespace
+}  // namespace intrs
