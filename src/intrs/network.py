@@ -263,7 +263,7 @@ class Network:
 
     def predict(self, batch: NDArray[Any], kernels: str | None = None) -> NDArray[np.int64]:
         """The class of each image: the largest score, the lowest class at a tie (TOSA ARGMAX)."""
-        return np.argmax(self.scores(batch, kernels), axis=1)
+        return np.asarray(np.argmax(self.scores(batch, kernels), axis=1))
 
     def trace(self, image: NDArray[Any], kernels: str | None = None) -> list[Int32]:
         """Every tensor for one integer image, as (height, width, channels): for comparing with other engines."""
