@@ -1,0 +1,241 @@
+"""The laws of the noise and their tables. Statistical tests: fixed seeds, false-alarm rate chisquare.FALSE_ALARM."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from importlib.resources import files
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+from chisquare import FALSE_ALARM, goodness_of_fit, independence
+
+from intrs.errors import IntrsError
+from intrs.noise import (
+    KINDS,
+    SHIPPED,
+    Noise,
+    NoiseTable,
+    ball,
+    decide,
+    generate,
+    parse_sigma,
+    poisson_excess,
+    sample_exact,
+    unique_integer,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SIGMAS = ["0.01", "0.12", "1/4", "7/3"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("0.25", Fraction(1, 4)),
+        ("1/4", Fraction(1, 4)),
+        (" .5 ", Fraction(1, 2)),
+        (0.12, Fraction(12, 100)),
+        (np.float64(0.12), Fraction(12, 100)),
+        (1, Fraction(1)),
+        ("25e-2", Fraction(1, 4)),
+        ("0.01", Fraction(1, 100)),
+        (4, Fraction(4)),
+        (Fraction(1, 3), Fraction(1, 3)),
+    ],
+)
+def test_sigma_means_what_was_written(written: Any, meant: Fraction) -> None:
+    assert parse_sigma(written) == meant
+
+
+@pytest.mark.parametrize(
+    "written",
+    [0, "0", -0.25, "-1/4", "nan", float("nan"), float("inf"), "-inf", "1e300", "1e-999999999", "", "a", "1/0",
+     "0.25.1", "0.0099999", 4.0001, "4.0000001", "1/3000001", "1" * 200, True, None, [0.25], "0x1"],
+)  # fmt: skip
+def test_bad_sigmas_are_refused(written: Any) -> None:
+    with pytest.raises(IntrsError, match="sigma"):
+        parse_sigma(written)
+
+
+def test_bad_noises_are_refused() -> None:
+    with pytest.raises(IntrsError, match="thousands of digits"):
+        parse_sigma(10**5000)
+    with pytest.raises(IntrsError, match="discrete, rounded"):
+        Noise.of("gaussian", "0.25")
+    with pytest.raises(IntrsError, match=r"Noise\.of"):
+        Noise("discrete", 0.25)  # type: ignore[arg-type]
+    with pytest.raises(IntrsError, match="sigma"):
+        Noise("discrete", Fraction(5))
+
+
+def test_poisson_excess_is_jacobis_theta() -> None:
+    for t_squared in (Fraction(1, 4), Fraction(1), Fraction(13, 2)):
+        theta = mpmath.jtheta(
+            3, 0, mpmath.exp(-2 * mpmath.pi**2 * mpmath.mpf(t_squared.numerator) / t_squared.denominator)
+        )
+        mine = decide(lambda t=t_squared: poisson_excess(ball(t)))  # type: ignore[misc]
+        assert mine is not None
+        assert mpmath.almosteq(theta - 1, mpmath.mpf(mine.str(30, radius=False)), 1e-9, 1e-30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_masses_are_a_law(kind: str, sigma: str) -> None:
+    """They are symmetric, add up to one, and their sums are the cumulative probabilities."""
+    noise = Noise.of(kind, sigma)
+    last = int(11 * noise.grid_sigma)
+    one_side = sum((noise.mass(k) for k in range(1, last + 1)), start=ball(Fraction(0)))
+    assert (2 * one_side + noise.mass(0) + 2 * noise.upper_tail(last + 1)).contains(1)
+    assert (noise.cdf(5) - noise.cdf(4)).overlaps(noise.mass(5))
+    assert (noise.cdf(-5) - noise.cdf(-6)).overlaps(noise.mass(5))
+    assert noise.mass(-7).overlaps(noise.mass(7))
+    assert noise.mass(3).rel_accuracy_bits() > 100
+
+
+def test_masses_against_mpmath() -> None:
+    with mpmath.workdps(40):
+        sigma = mpmath.mpf(255) / 4
+        discrete = mpmath.exp(-50 / sigma**2) / mpmath.nsum(
+            lambda k: mpmath.exp(-(k**2) / (2 * sigma**2)), [-1000, 1000]
+        )
+        rounded = mpmath.ncdf(mpmath.mpf("10.5") / sigma) - mpmath.ncdf(mpmath.mpf("9.5") / sigma)
+        for kind, value in (("discrete", discrete), ("rounded", rounded)):
+            assert mpmath.almosteq(value, mpmath.mpf(Noise.of(kind, "0.25").mass(10).str(35, radius=False)), 1e-30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sigma", [*SHIPPED, "0.01", "4"])
+def test_tables_have_the_promised_form(kind: str, sigma: str) -> None:
+    table = Noise.of(kind, sigma).table()
+    thresholds = [int(t) for t in table.thresholds]
+    assert table.thresholds.dtype == np.uint64
+    assert not table.thresholds.flags.writeable
+    assert all(a < b for a, b in pairwise(thresholds))
+    assert [2**64 - t for t in reversed(thresholds)] == thresholds
+    assert table.first == -len(thresholds) // 2 >= -(2**15)
+    assert 0 < table.eta < Fraction(len(thresholds), 2**64)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sigma", SHIPPED)
+def test_shipped_tables_are_the_generated_ones(kind: str, sigma: str) -> None:
+    noise = Noise.of(kind, sigma)
+    shipped = (files("intrs") / "tables" / f"{kind}-{sigma}.bin").read_bytes()
+    assert generate(noise).to_bytes() == shipped == noise.table().to_bytes()
+    assert NoiseTable.from_bytes(shipped) == noise.table()
+    assert noise.eta == noise.table().eta
+
+
+def test_thresholds_against_mpmath() -> None:
+    table = Noise.of("rounded", "0.12").table()
+    with mpmath.workdps(60):
+        for j in range(0, len(table.thresholds), 50):
+            exact = mpmath.ncdf((table.first + j + mpmath.mpf(1) / 2) / (mpmath.mpf(255) * 12 / 100)) * 2**64
+            assert int(table.thresholds[j]) == int(mpmath.nint(exact))
+
+
+@pytest.mark.parametrize("place", [0, 8, 12, 16, 24, 32, 48, 64, 72, 80, -1])
+def test_altered_tables_are_refused(place: int) -> None:
+    data = bytearray(Noise.of("discrete", "0.01").table().to_bytes())
+    data[place] ^= 1
+    with pytest.raises(IntrsError):
+        NoiseTable.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("data", [b"", b"intrsnt1", b"x" * 72, b"intrsnt1" + b"\0" * 64, b"intrsnt1" + b"\xff" * 64])
+def test_what_is_no_table_is_refused(data: bytes) -> None:
+    with pytest.raises(IntrsError, match=r"noise table|sigma"):
+        NoiseTable.from_bytes(data)
+    good = Noise.of("rounded", "0.01").table().to_bytes()
+    for wrong in (good[:-1], good + b"\0", good[:-8]):
+        with pytest.raises(IntrsError, match="noise table"):
+            NoiseTable.from_bytes(wrong)
+
+
+def test_tables_of_two_noises_differ() -> None:
+    first, second = (Noise.of(kind, "0.01").table() for kind in KINDS)
+    assert first != second
+    assert first.sha256 != second.sha256
+    assert first == generate(first.noise)
+    assert hash(first) == hash(generate(first.noise))
+
+
+# --- sampling --------------------------------------------------------------------------------------------------------
+
+
+def draw(thresholds: NDArray[np.uint64], first: int, size: int, seed: int = 1) -> NDArray[np.int64]:
+    """The definition of a table, fed by NumPy's bits."""
+    u = np.random.default_rng(seed).integers(0, 2**64, size, np.uint64)
+    return first + np.searchsorted(thresholds, u, side="right")
+
+
+def test_the_ends_of_a_table() -> None:
+    table = Noise.of("discrete", "0.25").table()
+    ends = np.array([0, int(table.thresholds[0]) - 1, int(table.thresholds[0]), 2**64 - 1], np.uint64)
+    values = table.first + np.searchsorted(table.thresholds, ends, side="right")
+    assert list(values) == [table.first, table.first, table.first + 1, -table.first]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sigma", ["0.01", "0.25"])
+def test_a_table_draws_its_law(kind: str, sigma: str) -> None:
+    noise = Noise.of(kind, sigma)
+    values = draw(noise.table().thresholds, noise.table().first, 2_000_000)
+    assert goodness_of_fit(values, noise) > FALSE_ALARM
+    assert independence(values[1:], values[:-1], noise) > FALSE_ALARM
+
+
+def test_wrong_samplers_are_caught() -> None:
+    noise = Noise.of("discrete", "0.25")
+    table = noise.table()
+    wider = generate(Noise.of("discrete", "0.2525"))  # one per cent
+    assert goodness_of_fit(draw(wider.thresholds, wider.first, 2_000_000), noise) < FALSE_ALARM
+    moved = table.thresholds.copy()
+    moved[600] = moved[601] - np.uint64(1)  # one value never drawn
+    assert goodness_of_fit(draw(moved, table.first, 2_000_000), noise) < FALSE_ALARM
+    biased = draw(table.thresholds, table.first, 2_000_000)
+    biased = np.where(np.arange(2_000_000) % 50, biased, abs(biased))  # the sign bit is set with probability 0.49
+    assert goodness_of_fit(biased, noise) < FALSE_ALARM
+    values = draw(table.thresholds, table.first, 1_000_000)
+    assert independence(values, np.where(np.arange(1_000_000) % 50, values[::-1], values), noise) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_exact_sampler_draws_the_same_law(kind: str) -> None:
+    """Canonne, Kamath and Steinke in rational arithmetic; inversion with unlimited bits for the rounded Gaussian."""
+    noise, below = Noise.of(kind, "0.02"), random.Random(2).randrange
+    values = np.array([sample_exact(noise, below) for _ in range(6000)])
+    assert goodness_of_fit(values, noise) > FALSE_ALARM
+    assert goodness_of_fit(values, Noise.of(kind, "0.022")) < FALSE_ALARM
+
+
+def test_the_exact_sampler_agrees_with_the_table_on_the_same_bits() -> None:
+    """Inversion reads 64 bits first: it can differ from the table only next to a threshold or beyond its ends."""
+    noise = Noise.of("rounded", "0.25")
+    table, bits = noise.table(), random.Random(3)
+    for _ in range(300):
+        u = bits.randrange(2**64)
+        assert sample_exact(noise, lambda n, u=u: u) == table.first + np.searchsorted(  # type: ignore[misc]
+            table.thresholds, np.uint64(u), side="right"
+        )
+
+
+def test_the_exact_sampler_asks_for_more_bits_when_it_must() -> None:
+    """Beside a threshold 64 bits do not decide, further bits do; zeros lead into the tail that the table cuts off."""
+    noise = Noise.of("rounded", "0.25")
+    u = decide(lambda: unique_integer((noise.cdf(noise.table().first + 500) * 2**64).floor()))
+    assert u is not None
+    below, above = (_feed(noise, u, more) for more in (0, 2**64 - 1))
+    assert (below, above) == (noise.table().first + 500, noise.table().first + 501)
+    assert _feed(noise, 0, 2**40) < noise.table().first
+
+
+def _feed(noise: Noise, *bits: int) -> int:
+    source = iter(bits)
+    return sample_exact(noise, lambda _: next(source))
