@@ -12,20 +12,33 @@ ROOT = Path(__file__).parent.parent
 NETWORKS, MUTATIONS = 40, 300
 
 
-def build(folder: Path) -> Path:
-    options = ["-DINTRS_TESTS=ON", "-DINTRS_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *options], check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", folder, "--parallel", "2"], check=True, capture_output=True)
-    return folder / "tests" / "native" / "core_checks"
+pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake and a C++ compiler")
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake and a C++ compiler with sanitizers")
+def build(folder: Path, *options: str) -> None:
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DINTRS_TESTS=ON", *options], check=True, capture_output=True)
+    done = subprocess.run(["cmake", "--build", folder, "--parallel", "2"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_core_under_sanitizers(tmp_path: Path) -> None:
     files = []
     for seed in range(NETWORKS):
         file = tmp_path / f"{seed}.bin"
         file.write_bytes(random_network(np.random.default_rng(seed)).to_bytes())
         files.append(file)
-    done = subprocess.run([build(tmp_path / "build"), str(MUTATIONS), *files], capture_output=True, text=True)
+    build(tmp_path / "build", "-DINTRS_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug")
+    checks = tmp_path / "build" / "tests" / "native" / "core_checks"
+    done = subprocess.run([checks, str(MUTATIONS), *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{NETWORKS} networks run alike" in done.stdout
+
+
+def test_kernel_files_share_no_code(tmp_path: Path) -> None:
+    """A function that the linker could choose for the whole program must not be compiled for newer processors."""
+    build(tmp_path, "-DCMAKE_BUILD_TYPE=Release")
+    special = [p for p in tmp_path.rglob("*.o") if p.name.startswith(("avx", "neon"))]
+    assert special
+    for file in special:
+        symbols = subprocess.run(["nm", "-C", file], check=True, capture_output=True, text=True).stdout
+        assert " W " not in symbols, f"{file.name}:\n{symbols}"

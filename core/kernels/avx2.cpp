@@ -55,12 +55,12 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 }
 
 struct Vector : Avx2Vector {
-  static constexpr int32_t kPixels = 6, kPixelsByChannel = 6;
+  static constexpr int32_t kPixels = 4, kPixelsByChannel = 4;
 
   // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
   struct Strip {
     int32_t channel = 0;
-    std::vector<int32_t> offsets, weights;
+    std::vector<Entry> entries;
     int32_t chunks[kMostEntries + 1] = {};  // how many there are of each length
   };
 
@@ -74,10 +74,7 @@ struct Vector : Avx2Vector {
                      [](const Chunk& a, const Chunk& b) { return a.entries.size() > b.entries.size(); });
     for (const Chunk& chunk : sorted) {
       ++strip.chunks[chunk.entries.size()];
-      for (const Entry& entry : chunk.entries) {
-        strip.offsets.push_back(entry.offset);
-        strip.weights.push_back(four(entry.weights));
-      }
+      strip.entries.insert(strip.entries.end(), chunk.entries.begin(), chunk.entries.end());
     }
     return strip;
   }
@@ -88,16 +85,15 @@ struct Vector : Avx2Vector {
     return strips;
   }
 
-  // `count` chunks of kLength entries each; then those that are shorter.
+  // The chunks of kLength entries, then those that are shorter.
   template <int P, int kLength>
-  static void run_chunks(const Strip& strip, const int32_t* offsets, const int32_t* weights, const uint8_t* from,
-                         int64_t step, Vec (&acc)[P]) {
+  static void run_chunks(const Strip& strip, const Entry* entry, const uint8_t* from, int64_t step, Vec (&acc)[P]) {
     const Vec ones = _mm256_set1_epi16(1);
-    for (int32_t count = strip.chunks[kLength]; count > 0; --count, offsets += kLength, weights += kLength) {
+    for (int32_t count = strip.chunks[kLength]; count > 0; --count, entry += kLength) {
       Vec part[P];
       for (int e = 0; e < kLength; ++e) {
-        const uint8_t* at = from + offsets[e];
-        const Vec w = broadcast(weights[e]);
+        const uint8_t* at = from + entry[e].offset;
+        const Vec w = broadcast(four(entry[e].weights));
         for (int p = 0; p < P; ++p) {
           const Vec pairs = _mm256_maddubs_epi16(load(at + p * step), w);
           part[p] = e == 0 ? pairs : _mm256_add_epi16(part[p], pairs);
@@ -105,14 +101,14 @@ struct Vector : Avx2Vector {
       }
       for (int p = 0; p < P; ++p) acc[p] = _mm256_add_epi32(acc[p], _mm256_madd_epi16(part[p], ones));
     }
-    if constexpr (kLength > 1) run_chunks<P, kLength - 1>(strip, offsets, weights, from, step, acc);
+    if constexpr (kLength > 1) run_chunks<P, kLength - 1>(strip, entry, from, step, acc);
   }
 
   template <int P>
   static void run(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
     Vec acc[P];
     for (int p = 0; p < P; ++p) acc[p] = sums[p][strip.channel];
-    run_chunks<P, kMostEntries>(strip, strip.offsets.data(), strip.weights.data(), from, step, acc);
+    run_chunks<P, kMostEntries>(strip, strip.entries.data(), from, step, acc);
     for (int p = 0; p < P; ++p) sums[p][strip.channel] = acc[p];
   }
 };

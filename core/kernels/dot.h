@@ -12,10 +12,16 @@ template <class B>
 struct Dot : B {
   using Vec = typename B::Vec;
 
-  // Entries of four output channels together, or (channel >= 0) of one.
+  struct Step {  // one entry of four output channels
+    int32_t offset;
+    int32_t weights[kQuad];
+  };
+
+  // Four output channels together, or one alone.
   struct Strip {
-    int32_t channel = -1;
-    std::vector<int32_t> offsets, weights;
+    std::vector<Step> together;
+    std::vector<Entry> alone;
+    int32_t channel = 0;  // which one is alone
   };
 
   // Four channels share each load of a vector, so a tile of them runs at one product a cycle, zero or not; channels
@@ -23,7 +29,7 @@ struct Dot : B {
   static bool pays_by_channel(const std::vector<Quad>& quads) {
     double together = 0, alone = 0;
     for (const Quad& quad : quads) {
-      together += double(merged(quad).offsets.size()) * (4.0 + 2.0 / B::kPixels);
+      together += double(merged(quad).together.size()) * (4.0 + 2.0 / B::kPixels);
       for (const auto& entries : quad) alone += double(entries.size()) * (1.0 + 2.0 / B::kPixelsByChannel);
     }
     return alone < together;
@@ -33,12 +39,7 @@ struct Dot : B {
     if (!by_channel) return {merged(quad)};
     std::vector<Strip> strips;
     for (int32_t k = 0; k < kQuad; ++k) {
-      strips.emplace_back();
-      strips.back().channel = k;
-      for (const Entry& entry : quad[size_t(k)]) {
-        strips.back().offsets.push_back(entry.offset);
-        strips.back().weights.push_back(four(entry.weights));
-      }
+      strips.push_back({{}, quad[size_t(k)], k});
     }
     return strips;
   }
@@ -53,20 +54,20 @@ struct Dot : B {
         if (at[k] < quad[k].size()) next = std::min(next, quad[k][at[k]].offset);
       }
       if (next == INT32_MAX) return strip;
-      strip.offsets.push_back(next);
+      Step step = {next, {}};
       for (size_t k = 0; k < kQuad; ++k) {
         const bool has = at[k] < quad[k].size() && quad[k][at[k]].offset == next;
-        strip.weights.push_back(has ? four(quad[k][at[k]++].weights) : 0);
+        if (has) step.weights[k] = four(quad[k][at[k]++].weights);
       }
+      strip.together.push_back(step);
     }
   }
 
   template <int P>
   static void run(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
-    if (strip.channel >= 0) {
-      run_channel<P>(strip, from, step, sums);
-    } else if constexpr (P <= B::kPixels) {
-      run_quad<P>(strip, from, step, sums);
+    if (!strip.alone.empty()) run_channel<P>(strip, from, step, sums);
+    if constexpr (P <= B::kPixels) {
+      if (!strip.together.empty()) run_quad<P>(strip, from, step, sums);
     }
   }
 
@@ -76,12 +77,10 @@ struct Dot : B {
     for (int p = 0; p < P; ++p) {
       for (int k = 0; k < kQuad; ++k) acc[p][k] = sums[p][k];
     }
-    const int32_t* weights = strip.weights.data();
-    for (const int32_t offset : strip.offsets) {
-      const uint8_t* at = from + offset;
-      const Vec w0 = B::broadcast(weights[0]), w1 = B::broadcast(weights[1]);
-      const Vec w2 = B::broadcast(weights[2]), w3 = B::broadcast(weights[3]);
-      weights += kQuad;
+    for (const Step& entry : strip.together) {
+      const uint8_t* at = from + entry.offset;
+      const Vec w0 = B::broadcast(entry.weights[0]), w1 = B::broadcast(entry.weights[1]);
+      const Vec w2 = B::broadcast(entry.weights[2]), w3 = B::broadcast(entry.weights[3]);
       for (int p = 0; p < P; ++p) {
         const Vec codes = B::load(at + p * step);
         acc[p][0] = B::dot(acc[p][0], codes, w0);
@@ -99,9 +98,9 @@ struct Dot : B {
   static void run_channel(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
     Vec acc[P];
     for (int p = 0; p < P; ++p) acc[p] = sums[p][strip.channel];
-    for (size_t e = 0; e < strip.offsets.size(); ++e) {
-      const uint8_t* at = from + strip.offsets[e];
-      const Vec w = B::broadcast(strip.weights[e]);
+    for (const Entry& entry : strip.alone) {
+      const uint8_t* at = from + entry.offset;
+      const Vec w = B::broadcast(four(entry.weights));
       for (int p = 0; p < P; ++p) acc[p] = B::dot(acc[p], B::load(at + p * step), w);
     }
     for (int p = 0; p < P; ++p) sums[p][strip.channel] = acc[p];
