@@ -1,0 +1,1 @@
+"""Exchange with other formats: ONNX in, TOSA out."""

@@ -1,0 +1,265 @@
+"""Fuzz the ONNX loader: bytes and graphs of good files, changed at random. Seeded, bounded in count and time.
+
+    python tests/fuzz_onnx.py [--count 20000] [--seconds 600] [--seed 1] [--keep FOLDER]
+
+Whatever the file, `load` must return a network or raise IntrsError, soon and in little memory. A network that comes
+out is run, and must give the same scores as tests/reference.py. Anything else is printed with the file kept, exit 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import onnx_files as files
+import reference
+from onnx import helper, numpy_helper
+
+from intrs.errors import IntrsError
+from intrs.exchange.onnx_in import load
+from intrs.exchange.onnx_ops import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from intrs.network import Network
+
+MEMORY = 3 * 2**30  # of address space
+PATIENCE = 20  # seconds for one file
+INTEGERS = [-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 4, 7, 127, 128, 255, 2**15, 2**31 - 1, 2**31, 2**40, 2**63 - 1]
+FLOATS = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, -1.0, 1e-45, 1e-38, 1e-20, 1e-6, 0.5, 1.0, 1e6, 3e38]
+ODD_OPS = [
+    "If",
+    "Loop",
+    "Sigmoid",
+    "HardSwish",
+    "Split",
+    "Resize",
+    "NonZero",
+    "Softmax",
+    "ArgMax",
+    "DynamicQuantizeLinear",
+]
+
+
+def seeds(folder: Path) -> list[bytes]:
+    """Good files to start from: every writer, every form."""
+    found = [path.read_bytes() for path in sorted((Path(__file__).parent / "files").glob("*.onnx"))]
+    images = files.as_input(files.pictures(16, 2, (3, 8, 8))[0])
+    for name, build in files.NETWORKS.items():
+        for form in ("QDQ", "QOperator"):
+            model = build(files.Graph(np.random.default_rng(0), (3, 8, 8)))
+            path = files.quantized(model, folder / f"{name}-{form}.onnx", images, form, per_channel=form == "QDQ")
+            found.append(path.read_bytes())
+    for name, layer in files.ALL_LAYERS.items():
+        found.append(files.one_layer(layer, flat=name in files.FLAT_LAYERS).model.SerializeToString())
+    return found
+
+
+def change_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+    changed = bytearray(data)
+    for _ in range(int(rng.integers(1, 8))):
+        at = int(rng.integers(len(changed)))
+        kind = rng.integers(5)
+        if kind == 0:
+            changed[at] = int(rng.integers(256))
+        elif kind == 1:
+            changed[at] ^= 1 << int(rng.integers(8))
+        elif kind == 2:
+            del changed[at : at + int(rng.integers(1, 50))]
+        elif kind == 3:
+            changed[at:at] = bytes(rng.integers(0, 256, int(rng.integers(1, 20)), np.uint8))
+        else:
+            changed[at : at + 4] = b"\xff\xff\xff\x7f"
+        if not changed:
+            break
+    return bytes(changed[: int(rng.integers(len(changed) + 1))] if rng.random() < 0.1 else changed)
+
+
+def pick(items: Any, rng: np.random.Generator) -> Any:
+    return items[int(rng.integers(len(items)))]
+
+
+def change_node(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    node = pick(graph.node, rng)
+    kind = rng.integers(6)
+    names = [name for n in graph.node for name in (*n.input, *n.output)]
+    if kind == 0 and node.input:
+        node.input[int(rng.integers(len(node.input)))] = pick(names, rng)
+    elif kind == 1:
+        node.op_type = pick([*OPERATORS, *ODD_OPS], rng)
+    elif kind == 2:
+        graph.node.remove(node)
+    elif kind == 3:
+        graph.node.append(node)
+    elif kind == 4 and node.output:
+        node.output[0] = pick(names, rng)
+    elif node.input:
+        node.input.append(pick(names, rng))
+
+
+def insert_node(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    """An operation between a node and its first input."""
+    at = int(rng.integers(len(graph.node)))
+    node = graph.node[at]
+    if not node.input:
+        return
+    op, name = pick([*OPERATORS, *ODD_OPS], rng), f"fuzz{len(graph.node)}"
+    others = [pick(graph.initializer, rng).name for _ in range(int(rng.integers(3)))] if graph.initializer else []
+    extra = helper.make_node(op, [node.input[0], *others], [name], name=name)
+    node.input[0] = name
+    rest = list(graph.node)[at:]
+    del graph.node[at:]
+    graph.node.extend([extra, *rest])
+
+
+def change_attribute(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    node = pick(graph.node, rng)
+    known = ["axis", "axes", "group", "pads", "strides", "dilations", "kernel_shape", "perm", "auto_pad", "ceil_mode"]
+    known += ["alpha", "beta", "to", "keepdims", "transA", "transB", "count_include_pad", "value", "block_size", "mode"]
+    name = pick(node.attribute, rng).name if node.attribute and rng.random() < 0.7 else pick(known, rng)
+    for old in [a for a in node.attribute if a.name == name]:
+        node.attribute.remove(old)
+    integers = [pick(INTEGERS, rng) for _ in range(int(rng.integers(6)))]
+    value = pick([pick(INTEGERS, rng), pick(FLOATS, rng), integers, "SAME_UPPER", np.zeros(2, np.float32)], rng)
+    if isinstance(value, np.ndarray):
+        value = numpy_helper.from_array(value)
+    if value != []:
+        node.attribute.append(helper.make_attribute(name, value))
+
+
+def change_constant(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    if not graph.initializer:
+        return
+    tensor = pick(graph.initializer, rng)
+    kind = rng.integers(5)
+    if kind == 0:
+        tensor.data_type = int(rng.integers(0, 25))
+    elif kind == 1:
+        dims = [pick(INTEGERS, rng) if rng.random() < 0.3 else d for d in tensor.dims] + [1] * int(rng.integers(2))
+        del tensor.dims[:]
+        tensor.dims.extend(dims)
+    elif kind == 2:
+        tensor.raw_data = tensor.raw_data[: int(rng.integers(len(tensor.raw_data) + 1))]
+    else:
+        change_values(tensor, rng)
+
+
+def change_values(tensor: onnx.TensorProto, rng: np.random.Generator) -> None:
+    """Other numbers of the same type, or another type with the same numbers."""
+    try:
+        array = numpy_helper.to_array(tensor).copy()
+    except (ValueError, TypeError, KeyError):
+        return
+    if array.size and array.dtype.kind == "f":
+        array.flat[int(rng.integers(array.size))] = pick(FLOATS, rng)
+    elif array.size and array.dtype.kind in "iu":
+        limits = np.iinfo(array.dtype)
+        array.flat[int(rng.integers(array.size))] = pick([limits.min, limits.max, 0, 1], rng)
+    if rng.random() < 0.2:
+        with np.errstate(all="ignore"):
+            array = array.astype(pick(["f4", "f2", "f8", "i1", "u1", "i4", "i8"], rng))
+    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def change_frame(model: onnx.ModelProto, rng: np.random.Generator) -> None:
+    kind = rng.integers(4)
+    dims = model.graph.input[0].type.tensor_type.shape.dim if model.graph.input else []
+    if kind == 0 and dims:
+        pick(dims, rng).dim_value = pick(INTEGERS, rng)
+    elif kind == 1 and model.opset_import:
+        model.opset_import[0].version = int(rng.integers(0, 40))
+    elif kind == 2 and model.graph.input:
+        model.graph.input[0].type.tensor_type.elem_type = int(rng.integers(0, 20))
+    elif model.graph.output:
+        model.graph.output[0].name = pick([n for node in model.graph.node for n in node.output], rng)
+
+
+def change_graph(data: bytes, rng: np.random.Generator) -> bytes:
+    model = onnx.ModelProto.FromString(data)
+    changes: list[Callable[[], None]] = [
+        lambda: change_node(model.graph, rng),
+        lambda: insert_node(model.graph, rng),
+        lambda: change_attribute(model.graph, rng),
+        lambda: change_constant(model.graph, rng),
+        lambda: change_frame(model, rng),
+    ]
+    for _ in range(int(rng.integers(1, 4))):
+        if model.graph.node:
+            changes[int(rng.choice(5, p=[0.2, 0.2, 0.25, 0.25, 0.1]))]()
+    return bytes(model.SerializeToString())
+
+
+def check(network: Network, rng: np.random.Generator) -> None:
+    """The core and the reference must agree on what was loaded."""
+    if sum(h * w * c for h, w, c in network.shapes) > 2**17 or network.native.multiply_adds() > 2**25:
+        return
+    batch = rng.integers(-300, 600, (2, *network.input_shape))
+    assert np.array_equal(network.scores(batch), reference.scores(network, batch)), "core and reference differ"
+
+
+def too_slow(signum: int, frame: object) -> None:
+    raise TimeoutError(f"more than {PATIENCE} seconds")
+
+
+def run(count: int, seconds: float, seed: int, keep: Path) -> int:
+    """The number of files that were handled badly."""
+    outcomes: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        good = seeds(Path(folder))
+        path = Path(folder) / "fuzz.onnx"
+        end = time.monotonic() + seconds
+        for number in range(count):
+            if time.monotonic() > end:
+                break
+            rng = np.random.default_rng([seed, number])
+            change = change_bytes if rng.random() < 0.3 else change_graph
+            path.write_bytes(change(pick(good, rng), rng))
+            outcome = handle(path, rng)
+            outcomes[outcome] += 1
+            if outcome == "bad":
+                keep.mkdir(exist_ok=True)
+                (keep / f"{seed}-{number}.onnx").write_bytes(path.read_bytes())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{sum(outcomes.values())} files, seed {seed}: {dict(outcomes)}; peak memory {peak >> 10} MB")
+    return outcomes["bad"]
+
+
+def handle(path: Path, rng: np.random.Generator) -> str:
+    signal.alarm(PATIENCE)
+    try:
+        check(load(path), rng)
+    except IntrsError as error:
+        return "refused" if str(error).startswith(f"{path}: ") else "bad"  # it must name the file
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        return "bad"
+    finally:
+        signal.alarm(0)
+    return "loaded"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
+    options = parser.parse_args()
+    signal.signal(signal.SIGALRM, too_slow)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    return 1 if run(options.count, options.seconds, options.seed, options.keep) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
