@@ -16,7 +16,7 @@ using Block = std::array<uint32_t, 16>;  // one ChaCha20 block as little-endian 
 
 constexpr uint32_t kCoordinatesPerBlock = 16;
 constexpr uint32_t kRefining = 0x80000000u;
-constexpr uint64_t kMaxCoordinates = uint64_t{kRefining} * kCoordinatesPerBlock;
+constexpr uint64_t kMaxCoordinates = uint64_t{1} << 31;
 
 Block chacha20_block(const Key& key, uint32_t counter, const std::array<uint32_t, 3>& nonce);
 

@@ -120,13 +120,10 @@ std::vector<Ints> trace(Loaded& loaded, const Array<int32_t>& image, const std::
   runner.run();
   std::vector<Ints> tensors;
   for (size_t t = 0; t < network.shapes.size(); ++t) {
-    const Shape& s = network.shapes[t];
     std::vector<int32_t> values;
-    for (int64_t i = 0; i < s.size(); ++i) {
-      const int64_t place = i / s.channels;
-      values.push_back(runner.value(t, 0, place / s.width, place % s.width, i % s.channels));
-    }
-    tensors.push_back(owned(std::move(values), {size_t(s.size())}));
+    runner.read(t, 0, values);
+    const size_t size = values.size();
+    tensors.push_back(owned(std::move(values), {size}));
   }
   return tensors;
 }

@@ -21,12 +21,16 @@ def build(folder: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_core_under_sanitizers(tmp_path: Path) -> None:
+def write_networks(folder: Path, count: int) -> list[Path]:
     files = []
-    for seed in range(NETWORKS):
-        file = tmp_path / f"{seed}.bin"
-        file.write_bytes(random_network(np.random.default_rng(seed)).to_bytes())
-        files.append(file)
+    for seed in range(count):
+        files.append(folder / f"{seed}.bin")
+        files[-1].write_bytes(random_network(np.random.default_rng(seed)).to_bytes())
+    return files
+
+
+def test_core_under_sanitizers(tmp_path: Path) -> None:
+    files = write_networks(tmp_path, NETWORKS)
     build(tmp_path / "build", "-DINTRS_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug")
     checks = tmp_path / "build" / "tests" / "native" / "core_checks"
     done = subprocess.run([checks, str(MUTATIONS), *files], capture_output=True, text=True)
@@ -42,3 +46,14 @@ def test_kernel_files_share_no_code(tmp_path: Path) -> None:
     for file in special:
         symbols = subprocess.run(["nm", "-C", file], check=True, capture_output=True, text=True).stdout
         assert " W " not in symbols, f"{file.name}:\n{symbols}"
+
+
+TOOLS = ("qemu-aarch64", "qemu-x86_64", "aarch64-linux-gnu-g++")
+
+
+@pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason="needs " + ", ".join(TOOLS))
+def test_other_processors(tmp_path: Path) -> None:
+    """NEON with and without the dot product, x86-64 without AVX: the same bits, and no illegal instruction."""
+    script = ROOT / "tests" / "native" / "emulate.sh"
+    done = subprocess.run([script, *write_networks(tmp_path, 12)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

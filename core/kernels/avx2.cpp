@@ -55,7 +55,7 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 }
 
 struct Vector : Avx2Vector {
-  static constexpr int32_t kPixels = 4, kPixelsByChannel = 4;
+  static constexpr int32_t kPixels = 5, kPixelsByChannel = 5;
 
   // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
   struct Strip {
@@ -89,14 +89,16 @@ struct Vector : Avx2Vector {
   template <int P, int kLength>
   static void run_chunks(const Strip& strip, const Entry* entry, const uint8_t* from, int64_t step, Vec (&acc)[P]) {
     const Vec ones = _mm256_set1_epi16(1);
+    const int64_t steps[5] = {0, step, 2 * step, 3 * step, 4 * step};  // in registers, not added up for every entry
     for (int32_t count = strip.chunks[kLength]; count > 0; --count, entry += kLength) {
       Vec part[P];
       for (int e = 0; e < kLength; ++e) {
         const uint8_t* at = from + entry[e].offset;
         const Vec w = broadcast(four(entry[e].weights));
         for (int p = 0; p < P; ++p) {
-          const Vec pairs = _mm256_maddubs_epi16(load(at + p * step), w);
+          const Vec pairs = _mm256_maddubs_epi16(load(at + steps[p]), w);
           part[p] = e == 0 ? pairs : _mm256_add_epi16(part[p], pairs);
+          __asm__("" : "+x"(part[p]));  // GCC would add in another order, for which there are not enough registers
         }
       }
       for (int p = 0; p < P; ++p) acc[p] = _mm256_add_epi32(acc[p], _mm256_madd_epi16(part[p], ones));
@@ -113,14 +115,10 @@ struct Vector : Avx2Vector {
   }
 };
 
-bool usable() {
-  return __builtin_cpu_supports("avx2");
-}
-
 }  // namespace
 
 KernelSet avx2_set() {
-  return Lanes<Vector>::set("avx2", usable);
+  return Lanes<Vector>::set("avx2");
 }
 
 }  // namespace intrs

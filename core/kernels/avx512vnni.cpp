@@ -56,16 +56,10 @@ struct Vector {
   }
 };
 
-bool usable() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vnni");
-}
-
 }  // namespace
 
 KernelSet avx512vnni_set() {
-  return Lanes<Dot<Vector>>::set("avx512vnni", usable);
+  return Lanes<Dot<Vector>>::set("avx512vnni");
 }
 
 }  // namespace intrs

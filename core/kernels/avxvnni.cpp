@@ -10,17 +10,10 @@ struct Vector : Avx2Vector {
   static Vec dot(Vec sum, Vec codes, Vec weights) { return _mm256_dpbusd_avx_epi32(sum, codes, weights); }
 };
 
-// CPUID leaf 7, subleaf 1, EAX bit 4; older compilers do not know its name.
-bool usable() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(1));
-  return __builtin_cpu_supports("avx2") && (a >> 4 & 1);
-}
-
 }  // namespace
 
 KernelSet avxvnni_set() {
-  return Lanes<Dot<Vector>>::set("avxvnni", usable);
+  return Lanes<Dot<Vector>>::set("avxvnni");
 }
 
 }  // namespace intrs

@@ -51,8 +51,7 @@ struct Packed {
 struct KernelSet {
   const char* name;
   Layout layout;
-  bool test_only;    // listed and used only when asked for by name
-  bool (*usable)();  // does this machine have the instructions?
+  bool test_only;  // listed and used only when asked for by name
 
   DrawBlocks blocks;
   void (*quantise)(const Quantiser&, const int32_t* pixels, int32_t lane, Out);  // one sample

@@ -29,10 +29,16 @@
 namespace intrs {
 namespace {
 
-constexpr int32_t kQuad = 4;  // channels that lie together
+constexpr int32_t kQuad = 4;           // channels that lie together
+constexpr int64_t kSpanBytes = 6144;  // of input for a span of a row: with a quad's weights it stays in a 32 kB cache
 
 inline int32_t quads(int32_t channels) {
   return (channels + kQuad - 1) / kQuad;
+}
+
+// Where part `index` of `parts` nearly equal parts of a whole begins.
+inline int32_t part(int32_t whole, int32_t index, int32_t parts) {
+  return int32_t(int64_t{whole} * index / parts);
 }
 
 // Four weights as they lie in memory.
@@ -189,25 +195,41 @@ struct Lanes {
     }
   }
 
-  static void conv(const Conv& op, const Packed* any, In in, Out out) {
-    if (!any) return plain_conv(op, in, out);
-    const auto& packed = static_cast<const PackedConv&>(*any);
+  // Part of a row of the output: all channels, one quad after the other, so that both the input of these pixels and the
+  // weights of a quad stay in the first-level cache.
+  static void conv_span(const Conv& op, const PackedConv& packed, const In& in, const Out& out, int32_t y,
+                        int32_t begin, int32_t end) {
     const Window& w = op.window;
-    const int32_t tiles = (out.shape.width + packed.pixels - 1) / packed.pixels;
+    const int32_t tiles = (end - begin + packed.pixels - 1) / packed.pixels;
     const int64_t quad_bytes = kBytes * (op.wide ? 4 : 1);
-    for (int32_t y = 0; y < out.shape.height; ++y) {
+    for (size_t quad = 0; quad < packed.quads.size(); ++quad) {
       for (int32_t tile = 0; tile < tiles; ++tile) {
-        const int32_t x = out.shape.width * tile / tiles, end = out.shape.width * (tile + 1) / tiles;
-        const uint8_t* from = in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left);
-        for (size_t quad = 0; quad < packed.quads.size(); ++quad) {
-          conv_tile_of<V::kPixelsByChannel>(end - x, packed, packed.quads[quad], from, w.stride_x * in.pixel,
-                                            out.at(y, x) + int64_t(quad) * quad_bytes, out.pixel);
-        }
+        const int32_t x = begin + part(end - begin, tile, tiles), next = begin + part(end - begin, tile + 1, tiles);
+        conv_tile_of<V::kPixelsByChannel>(next - x, packed, packed.quads[quad],
+                                          in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left),
+                                          w.stride_x * in.pixel, out.at(y, x) + int64_t(quad) * quad_bytes, out.pixel);
       }
     }
   }
 
-  // --- plain loops over this layout, for what is rare: wide scores, odd borders, extreme scales ---------------------
+  // How many output pixels of a row have an input of about kSpanBytes.
+  static int32_t span_pixels(const Conv& op, const PackedConv& packed, const In& in) {
+    const int64_t column = int64_t{op.window.height} * op.window.stride_x * in.pixel;
+    return int32_t(std::max<int64_t>(packed.pixels, kSpanBytes / column));
+  }
+
+  static void conv(const Conv& op, const Packed* any, In in, Out out) {
+    if (!any) return plain_conv(op, in, out);
+    const auto& packed = static_cast<const PackedConv&>(*any);
+    const int32_t width = out.shape.width, spans = (width - 1) / span_pixels(op, packed, in) + 1;
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      for (int32_t span = 0; span < spans; ++span) {
+        conv_span(op, packed, in, out, y, part(width, span, spans), part(width, span + 1, spans));
+      }
+    }
+  }
+
+  // --- plain loops over this layout, for what is rare: borders that do not suit, extreme scales ---------------------
 
   static int32_t code(const uint8_t* pixel, int32_t channel, int32_t lane) {
     return int8_t(pixel[(channel / kQuad * V::kLanes + lane) * kQuad + channel % kQuad] ^ V::kFlip);
@@ -264,7 +286,7 @@ struct Lanes {
     }
   }
 
-  // Calls visit(vector of in at the place, where to store) for every vector of a tensor.
+  // Calls visit(row, column, bytes from the pixel) for every vector of a tensor.
   template <class Visit>
   static void for_vectors(const Out& out, Visit visit) {
     for_places(out.shape, [&](int32_t y, int32_t x) {
@@ -431,11 +453,10 @@ struct Lanes {
     });
   }
 
-  static KernelSet set(const char* name, bool (*usable)()) {
+  static KernelSet set(const char* name) {
     KernelSet set = {};
     set.name = name;
     set.layout = {kQuad, V::kLanes, V::kFlip, true};
-    set.usable = usable;
     set.blocks = ChaCha20<typename V::Words>::draw;
     set.quantise = quantise;
     set.pack = pack;

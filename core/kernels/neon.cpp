@@ -1,8 +1,5 @@
 // ARM with the dot product extension: four samples a vector, SDOT on signed bytes.
 #include <arm_neon.h>
-#if defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 #include "dot.h"
 
@@ -62,19 +59,10 @@ struct Vector {
   }
 };
 
-bool usable() {
-#if defined(__linux__)
-  constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-  return getauxval(AT_HWCAP) & kDotProduct;
-#else
-  return true;  // every Apple processor of this architecture has it
-#endif
-}
-
 }  // namespace
 
 KernelSet neon_set() {
-  return Lanes<Dot<Vector>>::set("neon", usable);
+  return Lanes<Dot<Vector>>::set("neon");
 }
 
 }  // namespace intrs

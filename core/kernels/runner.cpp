@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../error.h"
+
 namespace intrs {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr int64_t kGuard = 64;  // a set may load, never use, this many bytes past a tensor
+constexpr int64_t kMostBytes = int64_t{1} << 34;   // of a block of samples
+constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
+constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
 
 template <class... F>
 struct Match : F... {
@@ -35,7 +39,12 @@ void widen(Border& border, const Conv& conv, const Shape& in, const Shape& out) 
   border.right = std::max(border.right, overhang(out.width, w.stride_x, w.dilation_x, w.width, w.left, in.width));
 }
 
-// The first Conv that reads a tensor with padding says what its border holds; another that disagrees does without.
+int64_t area(const Shape& shape, const Border& b) {
+  return (int64_t{b.top} + shape.height + b.bottom) * (int64_t{b.left} + shape.width + b.right);
+}
+
+// The first Conv that reads a tensor with padding says what its border holds; another that disagrees does without,
+// and so does one whose padding would multiply the memory.
 std::vector<Border> borders(const Network& network) {
   std::vector<Border> result(network.shapes.size());
   for (size_t i = 0; i < network.layers.size(); ++i) {
@@ -45,6 +54,7 @@ std::vector<Border> borders(const Network& network) {
     Border wider = result[input];
     widen(wider, *conv, network.shapes[input], network.shapes[i + 1]);
     if (!wider.any() || (result[input].any() && result[input].code != conv->input_zero_point)) continue;
+    if (area(network.shapes[input], wider) > kMostGrowth * area(network.shapes[input], {}) + kSmall) continue;
     wider.code = conv->input_zero_point;
     result[input] = wider;
   }
@@ -129,6 +139,7 @@ Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_a
     offsets.push_back(arena.place(footprint(tensors[t]), t, last[t]));
   }
   bytes = arena.size;
+  require(bytes <= kMostBytes, "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar");
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
     const In &in = tensors[size_t(network.layers[i].inputs[0])], &out = tensors[i + 1];
@@ -196,6 +207,15 @@ int32_t Runner::value(size_t index, int32_t lane, int64_t y, int64_t x, int64_t 
   int32_t value;
   std::memcpy(&value, t.at(y, x) + element * 4, sizeof value);
   return value;
+}
+
+void Runner::read(size_t tensor, int32_t lane, std::vector<int32_t>& values) const {
+  const Shape& s = program_.tensors[tensor].shape;
+  for (int32_t y = 0; y < s.height; ++y) {
+    for (int32_t x = 0; x < s.width; ++x) {
+      for (int32_t c = 0; c < s.channels; ++c) values.push_back(value(tensor, lane, y, x, c));
+    }
+  }
 }
 
 int32_t Runner::score(int32_t lane, int32_t channel) const {

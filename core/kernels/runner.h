@@ -27,12 +27,13 @@ class Runner {
   void load(int32_t lane, const int32_t* pixels);  // image plus noise, in coordinate order
   void run();
   int32_t score(int32_t lane, int32_t channel) const;
-  int32_t value(size_t tensor, int32_t lane, int64_t y, int64_t x, int64_t channel) const;
-  int32_t top_class(int32_t lane) const;  // TOSA ARGMAX: the lowest class at a tie
+  void read(size_t tensor, int32_t lane, std::vector<int32_t>& values) const;  // appends them in (y, x, channel) order
+  int32_t top_class(int32_t lane) const;                                       // TOSA ARGMAX: the lowest class at a tie
 
   int32_t lanes() const { return program_.kernels.layout.lanes; }
 
  private:
+  int32_t value(size_t tensor, int32_t lane, int64_t y, int64_t x, int64_t channel) const;
   View<uint8_t> view(size_t tensor) const;
   In in(int32_t tensor) const;
   void run_layer(size_t index);

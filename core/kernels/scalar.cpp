@@ -163,7 +163,6 @@ struct Scalar {
     set.name = name;
     set.layout = {1, kLanes, 0, false};
     set.test_only = test_only;
-    set.usable = [] { return true; };
     set.blocks = ChaCha20<Words4>::draw;
     set.quantise = quantise;
     set.conv = conv;

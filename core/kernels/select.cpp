@@ -1,3 +1,9 @@
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -9,18 +15,51 @@
 namespace intrs {
 namespace {
 
-const std::vector<KernelSet>& all_sets() {  // fastest first
-  static const std::vector<KernelSet> sets = [] {
-    std::vector<KernelSet> list;
 #if defined(__x86_64__)
-    list = {avx512vnni_set(), avxvnni_set(), avx2_set()};
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2");
+}
+
+// CPUID leaf 7, subleaf 1, EAX bit 4; older compilers do not know its name.
+[[maybe_unused]] bool has_avxvnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+
+bool has_avx512vnni() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
 #elif defined(__aarch64__)
-    list = {neon_set()};
+bool has_neon_dot() {
+#if defined(__linux__)
+  constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
+  return getauxval(AT_HWCAP) & kDotProduct;
+#else
+  return true;  // every Apple processor of this architecture has it
 #endif
-    list.push_back(scalar_set());
-    for (const KernelSet& set : test_sets()) list.push_back(set);
-    return list;
-  }();
+}
+#endif
+
+std::vector<KernelSet> sets_of_this_machine() {  // fastest first
+  std::vector<KernelSet> sets;
+#if defined(__x86_64__)
+  if (has_avx512vnni()) sets.push_back(avx512vnni_set());
+#if defined(INTRS_AVXVNNI)
+  if (has_avxvnni()) sets.push_back(avxvnni_set());
+#endif
+  if (has_avx2()) sets.push_back(avx2_set());
+#elif defined(__aarch64__)
+  if (has_neon_dot()) sets.push_back(neon_set());
+#endif
+  sets.push_back(scalar_set());
+  for (const KernelSet& set : test_sets()) sets.push_back(set);
+  return sets;
+}
+
+const std::vector<KernelSet>& all_sets() {
+  static const std::vector<KernelSet> sets = sets_of_this_machine();
   return sets;
 }
 
@@ -84,22 +123,25 @@ Network check_network() {
   return n;
 }
 
+// Every tensor of eleven images, which fill the lanes of a set in one or more blocks, and some random words.
 std::vector<int32_t> check_values(const Network& network, const KernelSet& kernels) {
+  constexpr int32_t kImages = 11;
   const Program program(network, kernels, true);
   Runner runner(program);
   Random random;
-  const Key key = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<int32_t> pixels(size_t(network.dimension())), values;
-  for (int32_t& p : pixels) p = random.below(900) - 300;
-  for (int32_t lane = 0; lane < runner.lanes(); ++lane) runner.load(lane, pixels.data());
-  runner.run();
-  for (size_t t = 0; t < network.shapes.size(); ++t) {
-    const Shape& s = network.shapes[t];
-    for (int64_t i = 0; i < s.size(); ++i) {
-      const int64_t place = i / s.channels;
-      values.push_back(runner.value(t, 0, place / s.width, place % s.width, i % s.channels));
+  for (int32_t image = 0; image < kImages; image += runner.lanes()) {
+    const int32_t count = std::min(kImages - image, runner.lanes());
+    for (int32_t lane = 0; lane < count; ++lane) {
+      for (int32_t& p : pixels) p = random.below(900) - 300;
+      runner.load(lane, pixels.data());
+    }
+    runner.run();
+    for (int32_t lane = 0; lane < count; ++lane) {
+      for (size_t t = 0; t < network.shapes.size(); ++t) runner.read(t, lane, values);
     }
   }
+  const Key key = {1, 2, 3, 4, 5, 6, 7, 8};
   Words words;
   kernels.blocks({key, 9, uint64_t{1} << 40}, 77, words);
   for (const auto& row : words) values.insert(values.end(), row, row + kBlocksAtOnce);
@@ -130,7 +172,7 @@ void self_check(const KernelSet& set) {
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   for (const KernelSet& set : all_sets()) {
-    if (!set.test_only && set.usable()) names.push_back(set.name);
+    if (!set.test_only) names.push_back(set.name);
   }
   return names;
 }
@@ -139,7 +181,7 @@ const KernelSet& select_kernels(const std::string& name) {
   const char* variable = std::getenv("INTRS_KERNELS");
   const std::string wanted = !name.empty() ? name : variable && *variable ? variable : kernel_names().front();
   for (const KernelSet& set : all_sets()) {
-    if (wanted == set.name && set.usable()) {
+    if (wanted == set.name) {
       self_check(set);
       return set;
     }

@@ -111,7 +111,10 @@ void mutate(Bytes& bytes, Random& random) {
 bool survives(const Bytes& bytes) {  // true if it is still a network
   try {
     const Network network = Network::parse(bytes.data(), bytes.size());
-    if (network.multiply_adds() < 200000 && network.dimension() < 20000) scores(network, select_kernels("scalar-1"), 2);
+    if (network.multiply_adds() > 200000 || network.dimension() > 20000) return true;
+    const auto expected = scores(network, select_kernels("scalar-1"), 2);
+    for (const std::string& name : kernel_names())
+      check(scores(network, select_kernels(name), 2) == expected, "mutation");
     return true;
   } catch (const Error&) {
     return false;
@@ -147,5 +150,6 @@ int main(int argc, char** argv) {
       ++(survives(changed) ? accepted : refused);
     }
   }
-  std::printf("%d networks run alike; of their mutations %ld were refused, %ld ran\n", argc - 2, refused, accepted);
+  for (const std::string& name : kernel_names()) std::printf("%s ", name.c_str());
+  std::printf("- %d networks run alike; of their mutations %ld were refused, %ld ran\n", argc - 2, refused, accepted);
 }

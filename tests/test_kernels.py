@@ -1,0 +1,146 @@
+"""Every kernel set against scalar, where random networks do not reach: extremes of values, shapes and sparsity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from layers import add, conv, full, network, quantiser, rescale, scores_of
+
+from intrs import _core
+from intrs.network import AvgPool, Conv, MaxPool, Network, Pad, Rescale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SETS = [name for name in _core.kernel_names() if name != "scalar"] + ["scalar-1", "scalar-5"]
+RNG = np.random.default_rng(11)
+
+
+def agree(net: Network, images: NDArray[Any], kernels: str) -> None:
+    assert np.array_equal(net.scores(images, kernels), net.scores(images, "scalar"))
+    for a, b in zip(net.trace(images[0], kernels), net.trace(images[0], "scalar"), strict=True):
+        assert np.array_equal(a, b)
+
+
+def images(shape: tuple[int, int, int], n: int = 19) -> NDArray[Any]:
+    """All black, all white, alternating, random and far outside: every code is met."""
+    drawn = RNG.integers(-100, 400, (n, *shape))
+    drawn[0], drawn[1] = 0, 255
+    drawn[2].flat[::2], drawn[2].flat[1::2] = 0, 255
+    drawn[3] = 10**6
+    return drawn
+
+
+EXTREME = {
+    "all 127": lambda shape: np.full(shape, 127),
+    "all -128": lambda shape: np.full(shape, -128),
+    "alternating": lambda shape: np.resize([127, -128], shape),
+    "pairs": lambda shape: np.resize([127, 127, -128, -128], shape),
+    "limit of a chunk": lambda shape: np.resize([64, 64, -64, -64, 65, 64, 1, 0], shape),
+    "random": lambda shape: RNG.integers(-128, 128, shape),
+    "sparse": lambda shape: RNG.integers(-128, 128, shape) * (RNG.random(shape) < 0.05),
+    "zero": lambda shape: np.zeros(shape),
+}
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("weights", EXTREME)
+@pytest.mark.parametrize("zero_point", [-128, -1, 0, 77, 127])
+def test_extreme_weights_and_activations(kernels: str, weights: str, zero_point: int) -> None:
+    for channels, out in ((3, 5), (16, 8), (21, 4)):
+        shape = (5, 7, channels)
+        first = conv(
+            0, EXTREME[weights]((out, 3, 3, channels)),
+            pad=(1, 1, 1, 1), input_zero_point=zero_point, rescale=rescale(46), output_zero_point=3,
+        )  # fmt: skip
+        agree(network(first, scores_of(1, (5, 7, out)), height=5, width=7, channels=channels), images(shape), kernels)
+
+
+SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
+    "1x1": ((6, 9, 8), {"kernel": (1, 1)}),
+    "5x5": ((9, 9, 4), {"kernel": (5, 5), "pad": (2, 2, 2, 2)}),
+    "7x7 stride 2": ((15, 14, 3), {"kernel": (7, 7), "pad": (3, 3, 3, 3), "stride": (2, 2)}),
+    "dilated": ((11, 12, 6), {"kernel": (3, 3), "dilation": (2, 3), "pad": (2, 2, 3, 3)}),
+    "one sided padding": ((8, 8, 5), {"kernel": (2, 4), "pad": (0, 1, 3, 0), "stride": (3, 1)}),
+    "depthwise": ((8, 13, 12), {"kernel": (3, 3), "pad": (1, 1, 1, 1), "groups": 12, "out": 12}),
+    "depthwise with multiplier": ((7, 7, 5), {"kernel": (3, 3), "groups": 5, "out": 15}),
+    "groups of six": ((6, 6, 12), {"kernel": (3, 3), "groups": 2, "out": 10}),
+    "wide row": ((1, 300, 4), {"kernel": (1, 3), "pad": (0, 0, 1, 1)}),
+    "many channels": ((2, 2, 130), {"kernel": (2, 2), "out": 33}),
+}
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(kernels: str, name: str) -> None:
+    (height, width, channels), options = SHAPES[name]
+    options = dict(options)
+    kernel, out, groups = options.pop("kernel"), options.pop("out", 6), options.get("groups", 1)
+    weights = RNG.integers(-128, 128, (out, *kernel, channels // groups))
+    scale = Rescale(RNG.integers(2**30, 2**31, out).astype(np.int32), RNG.integers(40, 45, out).astype(np.int8))
+    first = conv(0, weights, rescale=scale, bias=RNG.integers(-999, 999, out).astype(np.int32), **options)
+    start = network(height=height, width=width, channels=channels).quantiser
+    shape = Network(start, (first,)).shapes[1]
+    agree(Network(start, (first, scores_of(1, shape, seed=3))), images((height, width, channels)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("shift", [20, 31, 32, 33, 54, 55, 62])
+def test_every_kind_of_shift(kernels: str, shift: int) -> None:
+    small = conv(
+        0, RNG.integers(-2, 3, (4, 1, 1, 3)), rescale=Rescale(full(1, 2**30 + 12345), np.full(1, shift, np.int8))
+    )
+    agree(network(small, scores_of(1, (4, 4, 4))), images((4, 4, 3)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_one_tensor_padded_in_two_ways(kernels: str) -> None:
+    """Two Convs with other zero points cannot share a border, and the pools want none."""
+    weights = RNG.integers(-128, 128, (4, 3, 3, 3))
+    one = conv(0, weights, pad=(1, 1, 1, 1), input_zero_point=-128, rescale=rescale(44))
+    two = conv(0, weights, pad=(1, 1, 1, 1), input_zero_point=100, rescale=rescale(44))
+    pools = MaxPool((0,), (3, 3), (1, 1), (1, 1, 1, 1)), AvgPool((0,), (3, 3), (1, 1), (1, 1, 1, 1), 3, 4)
+    tail = add(1, 2), scores_of(5, (4, 4, 4))
+    agree(network(one, two, *pools, *tail), images((4, 4, 3)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_very_wide_images(kernels: str) -> None:
+    """Columns beyond 2**16: products of a width and a tile's number must not overflow."""
+    layers: list[Any] = [Pad((i,), (0, 0, 8192, 8192), -7) for i in range(6)]
+    one = np.ones((1, 1, 1, 1))
+    layers.append(conv(6, one, input_zero_point=0, rescale=rescale(30), output_zero_point=0, bias=full(1, 3)))
+    layers.append(AvgPool((7,), (1, 8192), (1, 8192), (0, 0, 0, 0), 0, 0))
+    net = network(*layers, scores_of(8, (1, 20, 1)), height=1, width=65536, channels=1)
+    agree(net, RNG.integers(0, 256, (1, 1, 65536, 1)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_padding_does_not_multiply_memory(kernels: str) -> None:
+    """A few bytes must not ask for gigabytes."""
+    far = conv(0, np.ones((1, 1, 1, 1)), stride=(8192, 8192), pad=(8192,) * 4, rescale=rescale(30))
+    net = network(far, MaxPool((1,), (3, 3), (1, 1), (0, 0, 0, 0)), height=1, width=1, channels=1)
+    assert net.native.block_bytes(kernels) < 10**6
+    agree(net, images((1, 1, 1)), kernels)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("kernels", SETS)
+def test_quantiser_of_any_number_of_channels(kernels: str, channels: int) -> None:
+    start = quantiser(7, 5, channels)
+    varied = replace(
+        start,
+        multiplier=RNG.integers(-70_000, 70_000, channels).astype(np.int32),
+        offset=RNG.integers(-(2**22), 2**22, channels).astype(np.int32),
+    )
+    agree(Network(varied, (scores_of(0, (7, 5, channels)),)), images((7, 5, channels)), kernels)
+
+
+def test_zero_groups_are_skipped() -> None:
+    """A Conv without weights is its bias, whatever it reads."""
+    empty: Conv = scores_of(0, (4, 4, 3), classes=2)
+    net = network(replace(empty, weights=np.zeros_like(empty.weights), bias=np.array([5, 7], np.int32)))
+    assert net.scores(images((4, 4, 3))).tolist() == [[5, 7]] * 19
