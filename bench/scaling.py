@@ -1,0 +1,66 @@
+"""How the speed of intrs changes with threads, number of samples, image size and zeros among the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bench.processes import in_turns, median_and_range, others, rates, ratios, started, timed_in_turns
+
+if TYPE_CHECKING:
+    from bench.context import Context
+
+FEW, MANY = 10_000, 100_000
+SIZES = (32, 64, 128, 224)
+
+
+def threads(context: Context) -> dict[str, Any]:
+    """All threads against one, for each kernel set."""
+    table = {}
+    for kernels in context.fast_kernels:
+        settings = [context.intrs(kernels, count) for count in (1, context.threads)]
+        one, all_ = timed_in_turns(settings, context.seconds, context.rounds)
+        row = {"one": rates(one), "all": rates(all_), "speedup": ratios(all_, one), "others": others(one, all_)}
+        table[kernels] = row
+    return {"threads": context.threads, "kernels": table}
+
+
+def samples(context: Context) -> dict[str, Any]:
+    """Time for many samples over ten times the time for few, in one process, in turns."""
+    few, many = (FEW // 10, MANY // 10) if context.quick else (FEW, MANY)
+    with started([context.intrs(context.kernels[0])]) as (process,):
+        process.samples_for(context.seconds)  # warms up
+        pairs = [(process.run_exactly(few), process.run_exactly(many)) for _ in range(max(3, context.rounds))]
+    linear = median_and_range([b.seconds / b.samples / (a.seconds / a.samples) for a, b in pairs])
+    short, long = (median_and_range([pair[i].seconds for pair in pairs]) for i in (0, 1))
+    return {
+        "few": few, "many": many, "seconds_few": short, "seconds_many": long, "relative": linear,
+        "others": others([run for pair in pairs for run in pair]),
+    }  # fmt: skip
+
+
+def sizes(context: Context) -> dict[str, Any]:
+    """ResNet-20 on larger images: multiply-adds a second should not fall."""
+    import intrs
+
+    chosen = SIZES[:2] if context.quick else SIZES
+    settings = [context.intrs(context.kernels[0], size=size) for size in chosen]
+    runs = timed_in_turns(settings, context.seconds, context.rounds)
+    table = {}
+    for size, setting, mine in zip(chosen, settings, runs, strict=True):
+        work = intrs.load(setting.model, pixels="unit").native.multiply_adds()
+        rate = rates(mine)
+        gigas = {key: value * work / 1e9 for key, value in rate.items()}
+        table[str(size)] = {"multiply_adds": work, "rate": rate, "giga_multiply_adds": gigas}
+    return {"kernels": context.kernels[0], "sizes": table, "others": others(*runs)}
+
+
+def sparse(context: Context) -> dict[str, Any]:
+    """A network of which half of the groups of four weights are zero, against the dense one."""
+    table = {}
+    for kernels in context.fast_kernels:
+        with started([context.intrs(kernels), context.intrs(kernels, sparse=True)]) as processes:
+            counts = [process.samples_for(context.seconds) for process in processes]
+            dense, zeros = in_turns(processes, counts, context.rounds)
+        row = {"dense": rates(dense), "sparse": rates(zeros), "speedup": ratios(zeros, dense)}
+        table[kernels] = row | {"others": others(dense, zeros)}
+    return {"kernels": table}
