@@ -305,6 +305,14 @@ def test_lower_bound_against_arb_beta() -> None:
             assert low < ball(ALPHA) < high
 
 
+@pytest.mark.parametrize(("votes", "n"), [(1, 1000), (3, 1000), (999, 1000)])
+def test_lower_bound_where_floats_fail(votes: int, n: int) -> None:
+    for alpha in (1 - Fraction(1, 10**30), Fraction(1, 10**400)):
+        j = certificate._lower(votes, n, alpha)
+        assert j == 0 or exact_tail(votes, n, j * STEP) < alpha
+        assert exact_tail(votes, n, (j + 1) * STEP) >= alpha
+
+
 @pytest.mark.parametrize(("votes", "n"), [(-1, 10), (11, 10), (0, 0), (1, 10**9)])
 def test_impossible_votes_are_refused(votes: int, n: int) -> None:
     with pytest.raises(IntrsError):
@@ -324,6 +332,9 @@ def test_radius_is_rounded_down() -> None:
         for digits in (0, 3, 6, 20):
             text = Fraction(certified.radius_text(digits))
             assert text**2 <= exact < (text + Fraction(1, 10**digits)) ** 2
+            above = Fraction(certified.radius_text(digits, up=True))
+            assert exact <= above**2
+            assert above == text if text**2 == exact else above == text + Fraction(1, 10**digits)
     assert Certified(0, 65025, 9, 10, ALPHA).radius == 1.0
     assert Certified(0, 65025, 9, 10, ALPHA).radius_text(4) == "1.0000"
     assert Certified(0, 1, 9, 10, ALPHA).radius_text() == "0.003921"
@@ -360,7 +371,9 @@ def test_alpha_means_what_was_written(alpha: Any) -> None:
     assert parse_alpha(alpha) == ALPHA
 
 
-@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, "nan", float("inf"), "1e-99", "", "x", "1/0", None])
+@pytest.mark.parametrize(
+    "alpha", [0, 1, -0.1, 1.5, 0.9991, "0.99999999999", "nan", float("inf"), "1e-99", "", "x", "1/0", None]
+)
 def test_bad_alphas_are_refused(alpha: Any) -> None:
     with pytest.raises(IntrsError, match="alpha"):
         parse_alpha(alpha)
@@ -399,7 +412,9 @@ def test_the_forms_do_not_mix() -> None:
 
 def test_the_noise_table_is_charged_to_alpha() -> None:
     certifier = cifar("discrete", "1")
-    assert certifier.tau == 100_000 * 3072 * Noise.of("discrete", "1").eta
+    assert (
+        certifier.tau == Noise.of("discrete", "1").tau(100_000, 3072) == 100_000 * 3072 * Noise.of("discrete", "1").eta
+    )
     assert certifier.level == ALPHA - certifier.tau
     assert 0 < certifier.tau < Fraction(1, 10**7)
 

@@ -81,7 +81,7 @@ def test_certify(intrs: Intrs, here: Path) -> None:
     certified = [row for row in rows if row.predict is not None]
     assert 0 < len(certified) < 8, "the tiny images should make for both answers and abstentions"
     for words in (
-        "certify-tiny-tiny-sigma0.25.tsv", run.identity[:16], "8 images", "at most 0.4", "(all 300 votes)",
+        "certify-tiny-tiny-sigma0.25.tsv", run.identity[:16], "8 images", "at most 0.500", "(all 300 votes)",
         "fewest that certify anything", "alpha 0.001", "tau", "samples/s", "of all images", "CP ", "abstentions: ",
     ):  # fmt: skip
         assert words in out, words
@@ -357,6 +357,8 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --alpha 1", "alpha must lie between 0 and 1"),
         ("tiny.onnx tiny.npz --alpha=-0.5", "alpha must lie between 0 and 1"),
         ("tiny.onnx tiny.npz --alpha nan", "alpha must be a number"),
+        ("tiny.onnx tiny.npz --alpha 0.9999", "must be at most 0.999"),
+        ("tiny.onnx tiny.npz --mean 1e-99_999_999", "--mean and --std must be a number"),
         ("tiny.onnx tiny.npz --n 9", "every image would be an abstention; take --n 10 or more"),
         ("tiny.onnx tiny.npz --n 0", "argument --n: a whole number from 1 on"),
         ("tiny.onnx tiny.npz --n -5", "--n"),
@@ -444,6 +446,17 @@ def test_a_disk_that_fills_up(here: Path, intrs: Intrs) -> None:
     assert "Traceback" not in full.stderr
     assert 0 < len(results.read(here / "r.tsv")[1]) < 20
     assert intrs(*argv, "--resume")[0] == 0
+    assert intrs("verify", "r.tsv")[0] == 0
+
+
+def test_overwriting_on_a_full_disk_keeps_the_old_results(here: Path, intrs: Intrs) -> None:
+    argv = [*long_run(here, 3, "300"), "--out", "r.tsv"]
+    assert intrs(*argv)[0] == 0
+    before = (here / "r.tsv").read_bytes()
+    full = limited([*argv, "--overwrite"], 0)
+    assert full.returncode == 2
+    assert "intrs: cannot write r.tsv.json: " in full.stderr
+    assert (here / "r.tsv").read_bytes() == before
     assert intrs("verify", "r.tsv")[0] == 0
 
 
@@ -553,7 +566,37 @@ def test_verify_of_an_unfinished_run(intrs: Intrs, verified: Path) -> None:
     assert "unfinished: 8 images were planned" in out
 
 
+def test_verify_compares_lines_and_not_numbers(intrs: Intrs, verified: Path) -> None:
+    cells = verified.read_text().splitlines()[2].split("\t")
+    tamper(verified, 3, "label", "0" + cells[results.COLUMNS.index("label")])
+    code, out, err = intrs("verify", "r.tsv")
+    assert (code, out) == (2, "")
+    assert "line 3: malformed (label is '0" in err
+
+
+def test_names_of_strangers_do_not_steer_the_terminal(intrs: Intrs, verified: Path) -> None:
+    sidecar = results.sidecar_path(verified)
+    for field in ("model", "data", "sigma", "bound"):
+        sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {field: "\x1b]0;mine\x07\u202e"}))
+        code, out, err = intrs("verify", "r.tsv")
+        assert code == 2
+        assert "\\x1b]0;mine\\x07\\u202e" in err
+        assert out + err == (out + err).translate({0x1B: None, 0x07: None, 0x202E: None})
+
+
+def test_data_with_an_unusual_name(intrs: Intrs, here: Path) -> None:
+    (here / "tiny.npz").rename(here / "a\u00a0b.npz")
+    argv = ("certify", "tiny.onnx", "a\u00a0b.npz", "--out", "r.tsv", *QUICK)
+    assert intrs(*argv)[0] == 0
+    assert intrs(*argv, "--resume")[0] == 0
+    assert intrs("verify", "r.tsv")[0] == 0
+
+
 def test_verify_of_nothing(intrs: Intrs, here: Path, verified: Path) -> None:
+    verified.write_text(results.HEADER)
+    code, out, err = intrs("verify", "r.tsv")
+    assert (code, out) == (2, "")
+    assert "r.tsv: it has 0 lines of results, so there is nothing to verify" in err
     code, _, err = intrs("verify", "nothing.tsv")
     assert code == 2
     assert "cannot read nothing.tsv" in err
@@ -635,6 +678,17 @@ def test_a_reader_who_leaves(here: Path, started: Callable[..., subprocess.Popen
     assert process.wait(60) == 141
     assert process.stderr is not None
     assert process.stderr.read() == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110
+@pytest.mark.parametrize(
+    "argv", [["info", "tiny.onnx"], ["--help"], ["--version"], ["certify", "tiny.onnx", "tiny.npz"]]
+)
+def test_output_to_a_full_disk(here: Path, argv: list[str]) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        run = subprocess.run([*COMMAND, *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr == "intrs: cannot write to the standard output: No space left on device\n"
 
 
 def test_a_bar_on_a_terminal(here: Path) -> None:

@@ -273,6 +273,8 @@ def test_refused_files(tmp_path: Path) -> None:
 def test_images_check_themselves() -> None:
     with pytest.raises(IntrsError, match="mine: images must be uint8"):
         Images("mine", PIXELS.astype(np.int32), LABELS, np.arange(8))
+    with pytest.raises(IntrsError, match=r"mine: images must be uint8 .* and not empty"):
+        Images("mine", PIXELS[:0], LABELS[:0], np.arange(0))
 
 
 def test_the_zoo_keeps_to_its_folder() -> None:

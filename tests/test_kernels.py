@@ -13,6 +13,8 @@ from intrs import _core
 from intrs.network import AvgPool, Conv, MaxPool, Network, Pad, Rescale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 SETS = [name for name in _core.kernel_names() if name != "scalar"] + ["scalar-1", "scalar-5"]
@@ -34,7 +36,7 @@ def images(shape: tuple[int, int, int], n: int = 19) -> NDArray[Any]:
     return drawn
 
 
-EXTREME = {
+EXTREME: dict[str, Callable[[tuple[int, ...]], NDArray[Any]]] = {
     "all 127": lambda shape: np.full(shape, 127),
     "all -128": lambda shape: np.full(shape, -128),
     "alternating": lambda shape: np.resize([127, -128], shape),

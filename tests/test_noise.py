@@ -55,8 +55,9 @@ def test_sigma_means_what_was_written(written: Any, meant: Fraction) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [0, "0", -0.25, "-1/4", "nan", float("nan"), float("inf"), "-inf", "1e300", "1e-999999999", "", "a", "1/0",
-     "0.25.1", "0.0099999", 4.0001, "4.0000001", "1/3000001", "1" * 200, True, None, [0.25], "0x1"],
+    [0, "0", -0.25, "-1/4", "nan", float("nan"), float("inf"), "-inf", "1e300", "1e-999999999", "1e-99_999_999", "",
+     "a", "1/0", "0.2_5", "0.25.1", "0.0099999", 4.0001, "4.0000001", "1/3000001", "1" * 200, True, None, [0.25],
+     "0x1"],
 )  # fmt: skip
 def test_bad_sigmas_are_refused(written: Any) -> None:
     with pytest.raises(IntrsError, match="sigma"):
@@ -96,6 +97,13 @@ def test_masses_are_a_law(kind: str, sigma: str) -> None:
     assert (noise.cdf(-5) - noise.cdf(-6)).overlaps(noise.mass(5))
     assert noise.mass(-7).overlaps(noise.mass(7))
     assert noise.mass(3).rel_accuracy_bits() > 100
+
+
+def test_tails_beyond_the_list_are_enclosed() -> None:
+    noise = Noise.of("discrete", "0.01")
+    for k in (30, 40, 60, 200):
+        exact = sum((noise.mass(j, 256) for j in range(k, k + 60)), start=ball(Fraction(0)))
+        assert noise.upper_tail(k).overlaps(exact)
 
 
 def test_masses_against_mpmath() -> None:

@@ -738,7 +738,7 @@ def set_opset(version: int) -> Callable[[onnx.ModelProto], None]:
 
 
 EDITS: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
-    "float model": (drop_quantisation, "it is a float model: none of its layers is quantised; quantize it"),
+    "float model": (drop_quantisation, r"float model: none of its layers \(the first is node '\w+' \(Relu\)\) is"),
     "old opset": (set_opset(9), "uses opset 9; intrs reads opsets 10 to"),
     "new opset": (set_opset(99), "uses opset 99"),
     "domain": (lambda m: setattr(first(m, "Conv"), "domain", "mine"), r"'/conv_3' \(Conv\): .* unknown domain 'mine'"),
@@ -793,6 +793,15 @@ EDITS: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "external, length": (external("short.bin", length="400"), "its length says 400"),
     "spatial output": (stop_early, "needs one score a class"),
 }
+
+
+def test_a_float_model_is_told_its_first_layer() -> None:
+    with pytest.raises(IntrsError) as caught:
+        load(FLOAT)
+    first_conv = next(n for n in onnx.load(FLOAT).graph.node if n.op_type == "Conv")
+    assert f"the first is node {first_conv.name!r} (Conv)" in str(caught.value)
+    assert "quantize_static (docs/onnx.md)" in str(caught.value)
+    assert "intrs train" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -904,7 +913,17 @@ def test_truncated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"pixels": "half"}, {"mean": [0.5, 0.5]}, {"std": 0}, {"std": [-1, 1, 1]}, {"mean": "x"}, {"mean": float("nan")}],
+    [
+        {"pixels": "half"},
+        {"mean": [0.5, 0.5]},
+        {"std": 0},
+        {"std": [-1, 1, 1]},
+        {"mean": "x"},
+        {"mean": float("nan")},
+        {"mean": "1e-99_999_999"},
+        {"std": "1e-999999999"},
+        {"mean": ["1/0"]},
+    ],
 )
 def test_bad_options(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(IntrsError, match=r"pixels|mean|std"):

@@ -73,6 +73,24 @@ def test_without_a_core_it_says_what_to_do(tmp_path: Path) -> None:
         assert words in last
 
 
+@pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake here")
+def test_without_a_compiler_the_build_says_what_to_do(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("cmake", "make", "ninja"):
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(found)
+    env = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")} | {"PATH": str(tools)}
+    root = Path(__file__).parent.parent
+    command = [str(tools / "cmake"), "-S", str(root), "-B", str(tmp_path / "build"), "-DINTRS_TESTS=ON"]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    message = " ".join(run.stderr.split())
+    assert "found no compiler" in message
+    for words in ("C++17", "apt install g++", "xcode-select", "point CXX at one"):
+        assert words in message
+
+
 def test_the_package_is_typed_and_complete() -> None:
     for name in ("py.typed", "_core.pyi", "zoo/cifar10-500.npz", "zoo/resnet8-sigma0.25.onnx"):
         assert (PACKAGE / name).is_file(), name

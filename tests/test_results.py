@@ -57,6 +57,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["r.tsv", "r.tsv.json"]
 
 
+@pytest.mark.parametrize("name", ["a\u00a0b.npz", "\x1b[31m", "\udcff", "two\nlines"])
+def test_any_file_name_is_read_back(tmp_path: Path, name: str) -> None:
+    run = replace(RUN, data=name)
+    path = write(tmp_path / "r.tsv", ROWS[:1], run)
+    assert results.read(path) == (run, ROWS[:1])
+    results.resume(path, run, INDICES).close()
+
+
 def test_the_lines_themselves(tmp_path: Path) -> None:
     lines = write(tmp_path / "r.tsv", ROWS).read_text().splitlines()
     assert lines[0].split("\t")[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
@@ -207,6 +215,19 @@ def test_overwrite_replaces_results_and_nothing_else(tmp_path: Path) -> None:
     assert path.read_text() == "precious\n"
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_overwrite_leaves_a_file_with_the_name_of_the_description(tmp_path: Path, exists: bool) -> None:
+    path = tmp_path / "r.tsv"
+    if exists:
+        write(path, ROWS)
+    precious = results.sidecar_path(path)
+    precious.write_text('{"format": "of another program"}')
+    with pytest.raises(IntrsError, match=r"r\.tsv\.json is left as it is; remove it, or name other results with --out"):
+        results.create(path, RUN, overwrite=True)
+    assert precious.read_text() == '{"format": "of another program"}'
+    assert path.exists() == exists
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IntrsError, match="not a regular file"):
         results.create(tmp_path, RUN, overwrite=True)
@@ -263,6 +284,16 @@ def test_a_disk_that_fills_up_keeps_whole_lines(tmp_path: Path) -> None:
     assert 900 < path.stat().st_size <= 1000
 
 
+def test_a_run_that_cannot_start_costs_no_old_results(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    script = FILL.format(here=os.path.dirname(__file__), path=str(path))  # noqa: PTH120
+    script = script.replace("(1000, 1000)", "(0, 0)").replace("RUN) as", "RUN, overwrite=True) as")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "IntrsError: cannot write" in run.stderr
+    assert results.read(path) == (RUN, ROWS)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "r.tsv"
     with results.create(path, RUN) as writer:
@@ -286,7 +317,8 @@ GOOD = "0\t1\t1\t0.5\t1\t0:00:01\t10\t100\t80\t0\t1,9\t20,80"
         ("idx", "-1"), ("idx", ""), ("idx", "1.0"), ("idx", "1" * 30), ("label", "x"), ("predict", "-2"),
         ("radius", "nan"), ("radius", "inf"), ("radius", "-0.5"), ("radius", "1e9"), ("correct", "-1"),
         ("time", "\x1b[31m"), ("time", ""), ("n", "-1"), ("votes", " 8"), ("votes", "٨"), ("radius_sq", "-2"),
-        ("counts0", ""), ("counts", "1,,2"), ("counts", "1,-1"), ("counts", "1," * 600_000 + "1"),
+        ("counts0", ""), ("counts", "1,,2"), ("counts", "1,-1"), ("counts", "020,80"),
+        ("votes", "080"), ("label", "00"), ("counts", "1," * 600_000 + "1"),
     ],
 )  # fmt: skip
 def test_malformed_cells(tmp_path: Path, column: str, cell: str) -> None:
@@ -322,7 +354,7 @@ def test_wrong_number_of_columns(tmp_path: Path) -> None:
     [
         {"format": "intrs results 2"}, {"n": "100"}, {"n": -1}, {"n": True}, {"n": 2**63}, {"skip": 0}, {"max": 0},
         {"seed": 7}, {"seed": "7"}, {"seed": "0x" + "f" * 65}, {"sigma": None}, {"model": "x" * 20_000},
-        {"model": "\x1b[31m"}, {"identity": "0"}, {"command": "rm"}, {"n": 1.5}, {"n": [1]},
+        {"identity": "0"}, {"command": "rm"}, {"n": 1.5}, {"n": [1]},
     ],
 )  # fmt: skip
 def test_malformed_descriptions(tmp_path: Path, change: dict[str, Any]) -> None:

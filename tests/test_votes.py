@@ -75,9 +75,16 @@ def test_seeds_images_and_samples_differ() -> None:
 def test_seed_from_the_operating_system() -> None:
     assert parse_seed(None) != parse_seed(None)
     assert parse_seed(2**256 - 1) == 2**256 - 1
-    for bad in (-1, 2**256):
+    assert type(parse_seed(np.int64(7))) is int
+    for bad in (-1, 2**256, 10**5000, 1.0, "7", np.float64(7), [7]):
         with pytest.raises(IntrsError, match="seed"):
-            parse_seed(bad)
+            parse_seed(bad)  # type: ignore[arg-type]
+
+
+def test_the_seed_is_kept_with_the_votes() -> None:
+    drawn = votes(NET, IMAGE, NOISE, None, 9, 0, 50)
+    assert votes(NET, IMAGE, NOISE, drawn.seed, 9, 0, 50) == drawn
+    assert votes(NET, IMAGE, NOISE, np.int64(7), 9, 0, 50) == votes(NET, IMAGE, NOISE, 7, 9, 0, 50)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +100,20 @@ def test_seed_from_the_operating_system() -> None:
 def test_bad_answers_of_a_callable(answer: Any, message: str) -> None:
     with pytest.raises(IntrsError, match=message):
         count(0, 10, lambda _: answer, classes=5)
+
+
+@pytest.mark.parametrize("later", [1, 4, 6])
+def test_the_number_of_classes_must_not_change(later: int) -> None:
+    answers = iter((5, later))
+    with pytest.raises(IntrsError, match=r"scores of shape \(100, 5\)"):
+        count(0, 600, lambda batch: np.zeros((len(batch), next(answers))))
+
+
+def test_no_samples() -> None:
+    for base in (NET, NET.scores, NET.predict):
+        assert count(0, 0, base, classes=5).counts == (0,) * 5
+    with pytest.raises(IntrsError, match="classes=10"):
+        count(0, 0, NET.scores)
 
 
 def test_labels_need_the_number_of_classes() -> None:

@@ -29,7 +29,7 @@
 namespace intrs {
 namespace {
 
-constexpr int32_t kQuad = 4;           // channels that lie together
+constexpr int32_t kQuad = 4;          // channels that lie together
 constexpr int64_t kSpanBytes = 6144;  // of input for a span of a row: with a quad's weights it stays in a 32 kB cache
 
 inline int32_t quads(int32_t channels) {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Bound = Literal["sound", "paper"]
 BOUNDS: tuple[Bound, ...] = ("sound", "paper")
-LARGEST_ALPHA_DENOMINATOR = 10**36
+LARGEST_ALPHA, LARGEST_ALPHA_DENOMINATOR = Fraction(999, 1000), 10**36
 LARGEST_N, LARGEST_DIMENSION = 10**8, 2**31
 P_BITS = 64  # confidence bounds are multiples of 2^-64
 ONE = 1 << P_BITS
@@ -37,10 +37,14 @@ SMOOTHING_WIDTHS = tuple(Fraction(j, 32) for j in range(16, 33))  # of Theorem 2
 
 
 def parse_alpha(value: str | float | Fraction) -> Fraction:
-    """The permitted probability of a wrong certificate, as an exact fraction between 0 and 1."""
+    """The permitted probability of a wrong certificate, as an exact fraction above 0 and at most 0.999."""
     alpha = parse_fraction(value, "alpha")
     if not 0 < alpha < 1 or alpha.denominator > LARGEST_ALPHA_DENOMINATOR:
         raise IntrsError(f"alpha must lie between 0 and 1, such as 0.001, not {value}")
+    if alpha > LARGEST_ALPHA:
+        raise IntrsError(
+            f"alpha, the probability of a wrong answer, must be at most {float(LARGEST_ALPHA)}, not {value}"
+        )
     return alpha
 
 
@@ -62,9 +66,11 @@ class Certified:
         """sqrt(radius_sq) / 255, the unit of papers, as the largest float that does not exceed it."""
         return _sqrt_ratio_down(self.radius_sq)
 
-    def radius_text(self, digits: int = 6) -> str:
-        """The radius in decimals, rounded down."""
-        scaled = math.isqrt(self.radius_sq * 10 ** (2 * digits) // PIXEL_RANGE**2)
+    def radius_text(self, digits: int = 6, *, up: bool = False) -> str:
+        """The radius in decimals, rounded down, or up to announce what no radius exceeds."""
+        square = self.radius_sq * 10 ** (2 * digits)
+        scaled = math.isqrt(square // PIXEL_RANGE**2)
+        scaled += up and (scaled * PIXEL_RANGE) ** 2 < square
         text = str(scaled).rjust(digits + 1, "0")
         return f"{text[:-digits]}.{text[-digits:]}" if digits else text
 
@@ -186,7 +192,15 @@ def _tail_over_mass(votes: int, n: int, j: int, bits: int) -> arb:
 
 
 def _guess(votes: int, n: int, alpha: Fraction) -> int:
-    """lower_bound * 2^64 in floats: Newton's method for log P in log p, begun to the left of the root."""
+    """lower_bound * 2^64 in floats, or 0 where they overflow or vanish: then bisection finds it."""
+    try:
+        return int(_lower_in_floats(votes, n, alpha) * ONE)
+    except (ArithmeticError, ValueError):
+        return 0
+
+
+def _lower_in_floats(votes: int, n: int, alpha: Fraction) -> float:
+    """Newton's method for log P in log p, begun to the left of the root."""
     log_alpha = math.log(alpha.numerator) - math.log(alpha.denominator)
     z_sq = -2 * log_alpha
     centre, spread = votes + z_sq / 2, math.sqrt(z_sq * (votes * (n - votes) / n + z_sq / 4))
@@ -200,7 +214,7 @@ def _guess(votes: int, n: int, alpha: Fraction) -> int:
         p *= factor
         if abs(factor - 1) < 1e-14:
             break
-    return int(p * ONE)
+    return p
 
 
 def _series_in_floats(votes: int, n: int, p: float) -> float:
@@ -401,8 +415,8 @@ class Certifier:
 
     @property
     def tau(self) -> Fraction:
-        """What the finite noise table costs: n * dimension * eta, equation (16)."""
-        return self.n * self.dimension * self.noise.eta
+        """What the finite noise table costs, equation (16)."""
+        return self.noise.tau(self.n, self.dimension)
 
     @property
     def level(self) -> Fraction:

@@ -44,8 +44,8 @@ def parse_fraction(value: str | float | Fraction, name: str) -> Fraction:
     text = _as_written(value)
     exponent = re.search(r"[eE][+-]?(\d*)", text)
     try:
-        if len(text) > 100 or (exponent and len(exponent[1]) > 3):  # 1e-999999999 would fill the memory
-            raise ValueError
+        if len(text) > 100 or "_" in text or (exponent and len(exponent[1]) > 3):
+            raise ValueError  # 1e-999999999 would fill the memory, and 1e-99_999_999 too
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise IntrsError(f"{name} must be a number such as 0.25 or 1/4, not {text[:60]}") from None
@@ -141,19 +141,23 @@ class Noise:
         """Proven bound on the total variation distance between what the table draws and this law."""
         return self.table().eta
 
+    def tau(self, samples: int, dimension: int) -> Fraction:
+        """Equation (16): what the table's error costs of alpha over this many samples of `dimension` values."""
+        return samples * dimension * self.eta
+
     def table(self) -> NoiseTable:
         """The sampling table, from the package's files if it is there."""
         return _table(self)
 
     def upper_tail(self, k: int, bits: int = BITS) -> arb:
         """P[n >= k] for k >= 1."""
-        from flint import ctx
+        from flint import arb, ctx
 
         with ctx.workprec(bits):
             if self.kind == "rounded":
                 return _normal_upper_tail((k - Fraction(1, 2)) / self.grid_sigma)
             tails = _discrete_upper_tails(self.grid_sigma, bits)
-            return tails[min(k, len(tails)) - 1]
+            return tails[k - 1] if k <= len(tails) else arb(0).union(tails[-1])
 
     def cdf(self, k: int, bits: int = BITS) -> arb:
         """P[n <= k]."""

@@ -25,7 +25,7 @@ from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from intrs.smooth import Predicted
@@ -164,7 +164,7 @@ def _text(text: str, column: str, pattern: str) -> str:
 
 
 def _integer(text: str, column: str, low: int = 0) -> int:
-    value = int(_text(text, column, r"-1|\d{1,19}"))
+    value = int(_text(text, column, r"-1|0|[1-9]\d{0,18}"))  # as it is written, so that equal rows are equal lines
     if value < low:
         raise ValueError(f"{column} is {value}")
     return value
@@ -182,18 +182,27 @@ def sidecar_path(path: Path) -> Path:
     return path.parent / f"{path.name}.json"
 
 
-def write_run(path: Path, run: Run) -> None:
-    """Write the sidecar of the results file `path` in one move: a reader sees the old one, or the new one."""
-    target = sidecar_path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}")
-    with _named(target, "write"):
+def write_run(path: Path, run: Run, give_up: Callable[[], object] | None = None) -> None:
+    """Write the sidecar of the results file `path` as `write_whole` does."""
+    text = json.dumps({"format": FORMAT, **asdict(run)}, indent=1) + "\n"
+    write_whole(sidecar_path(path), text.encode(), give_up)
+
+
+def write_whole(path: Path, data: bytes, give_up: Callable[[], object] | None = None) -> None:
+    """Write a file in one move: a reader sees the old one, or the new one.
+
+    `give_up` is called in between, when the new data are on disk: it may destroy what they replace.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    with _named(path, "write"):
         try:
-            with part.open("w", encoding="utf-8") as file:
-                json.dump({"format": FORMAT, **asdict(run)}, file, indent=1)
-                file.write("\n")
+            with part.open("wb") as file:
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(target)
+            if give_up:
+                give_up()
+            part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
@@ -229,8 +238,8 @@ def _is_number(name: str, value: object) -> bool:
 
 
 def _is_text(name: str, value: object) -> bool:
-    """Printable: a stranger's file must not steer the terminal."""
-    if type(value) is not str or len(value) > LONGEST_TEXT or not value.isprintable():
+    """Any text that a file name may hold; the command line escapes what would steer the terminal."""
+    if type(value) is not str or len(value) > LONGEST_TEXT:
         return False
     return name not in _FORMS or re.fullmatch(_FORMS[name], value) is not None
 
@@ -342,6 +351,7 @@ def create(path: Path, run: Run, *, overwrite: bool = False) -> Writer:
         raise IntrsError(f"{found} exists; --resume continues it, --overwrite replaces it, --out names another file")
     descriptor = _open(path, 0 if overwrite else os.O_EXCL)
     with _given_up_on_error(path, descriptor):
+        _check_description(path)
         return _begin(path, run, descriptor)
 
 
@@ -390,6 +400,16 @@ def _open(path: Path, flags: int = 0) -> int:
     return descriptor
 
 
+def _check_description(path: Path) -> None:
+    """A file beside the results that has the name of their description is replaced only if it is one."""
+    if not os.path.lexists(target := sidecar_path(path)):
+        return
+    try:
+        read_run(path)
+    except IntrsError as error:
+        raise IntrsError(f"{error}\n{target} is left as it is; remove it, or name other results with --out") from None
+
+
 def _check_regular(path: Path) -> None:
     with _named(path, "write"):
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
@@ -409,13 +429,15 @@ def _given_up_on_error(path: Path, descriptor: int) -> Iterator[None]:
 
 
 def _begin(path: Path, run: Run, descriptor: int) -> Writer:
-    """Empty the file, describe the run, write the header: in this order no line can get the description of another."""
+    """Empty the file, describe the run, write the header: in this order no line can get the description of another.
+
+    The new description is on disk before anything is given up, so a run that cannot start costs no old results.
+    """
     with _named(path, "write"):
         first = os.pread(descriptor, len(HEADER), 0)
         if not HEADER.encode().startswith(first):
             raise IntrsError(f"{path} is not a results file of intrs and is left as it is")
-        os.ftruncate(descriptor, 0)
-        write_run(path, run)
+        write_run(path, run, lambda: os.ftruncate(descriptor, 0))
         _write(descriptor, HEADER)
     return Writer(path, descriptor)
 

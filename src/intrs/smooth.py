@@ -6,7 +6,7 @@ that were kept can be judged again under another alpha or bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
@@ -37,7 +37,10 @@ class Smooth:
     """g(x) = the class that the base classifier gives most often to x + noise.
 
     base is an integer network, or any callable that takes integer images (n, *image.shape) and returns labels or
-    scores. The seed is 256 bits; leave it out to have one drawn from the operating system.
+    scores. A callable must be a function of one image at a time: if its answer for an image depends on the rest of the
+    batch (BatchNorm in training mode, dynamic quantisation over the batch), the theorem does not apply.
+
+    The seed is 256 bits; leave it out to have one drawn from the operating system.
     """
 
     base: Network | Classifier
@@ -65,9 +68,12 @@ class Smooth:
         progress: Progress | None = None,
     ) -> Certified | Abstained:
         """Algorithm 1: a class and a radius that hold with probability at least 1 - alpha, or an abstention."""
+        if n0 < 1:
+            raise IntrsError(f"n0, the number of samples that select the class, must be at least 1, not {n0}")
+        certifier = self.certifier(image.size, n, alpha)  # refuses wrong settings before anything is sampled
         selection = self.sample(image, image_index, SELECTION, n0)  # lines 1, 2
         estimation = self.sample(image, image_index, 0, n, progress)  # lines 3, 4
-        return judge(selection, estimation, self.certifier(image.size, n, alpha, len(estimation.counts)))  # lines 5-9
+        return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
 
     def predict(
         self,
@@ -79,7 +85,8 @@ class Smooth:
         progress: Progress | None = None,
     ) -> Predicted | Abstained:
         """Algorithm 2: g's class, wrong with probability at most alpha, or an abstention."""
-        return judge_prediction(self.sample(image, image_index, 0, n, progress), image.size, parse_alpha(alpha))
+        level = parse_alpha(alpha)
+        return judge_prediction(self.sample(image, image_index, 0, n, progress), image.size, level)
 
     def sample(
         self, image: NDArray[Any], image_index: int, first: int, count: int, progress: Progress | None = None
@@ -90,25 +97,33 @@ class Smooth:
             classes=self.classes, threads=self.threads, kernels=self.kernels, progress=progress,
         )  # fmt: skip
 
-    def certifier(self, dimension: int, n: int, alpha: str | float | Fraction, classes: int | None = None) -> Certifier:
+    def certifier(self, dimension: int, n: int, alpha: str | float | Fraction) -> Certifier:
         """What turns votes into radii under these settings."""
-        return Certifier(
-            self.noise, dimension, n, parse_alpha(alpha), self.bound, self.form, classes or self.classes or 2
-        )
+        return Certifier(self.noise, dimension, n, parse_alpha(alpha), self.bound, self.form, self.classes or 2)
 
 
 def judge(selection: Votes, estimation: Votes, certifier: Certifier) -> Certified | Abstained:
     """Lines 2 and 5 to 9 of Algorithm 1, from votes alone."""
     if selection.first < SELECTION or estimation.first + estimation.count > SELECTION:
         raise IntrsError("selection and estimation must come from samples of their own (see intrs.votes)")
+    if _drawn_for(selection) != _drawn_for(estimation):
+        raise IntrsError("selection and estimation must be votes about one image, under one noise and one seed")
+    if (estimation.noise, estimation.count) != (certifier.noise, certifier.n):
+        raise IntrsError(
+            f"{estimation.count} votes under {estimation.noise} do not fit a certifier of {certifier.n} votes "
+            f"under {certifier.noise}; make one for these votes"
+        )
     c_a = selection.top
     return certifier.judge(c_a, estimation.counts)
+
+
+def _drawn_for(sampled: Votes) -> tuple[Noise, int, int]:
+    return sampled.noise, sampled.seed, sampled.image_index
 
 
 def judge_prediction(sampled: Votes, dimension: int, alpha: Fraction) -> Predicted | Abstained:
     """Algorithm 2 from votes alone. The paper compares the p-value with 0.5; it has to be alpha."""
     n_a, n_b = sampled.counts[sampled.top], sampled.counts[sampled.second] if len(sampled.counts) > 1 else 0
-    tau = sampled.count * dimension * sampled.noise.eta
-    if prediction_passes(n_a, n_b, alpha - tau):
+    if prediction_passes(n_a, n_b, alpha - sampled.noise.tau(sampled.count, dimension)):
         return Predicted(sampled.top, n_a, sampled.count, alpha)
     return Abstained(n_a, sampled.count, alpha, f"{n_a} against {n_b} votes is too close to call at alpha {alpha}")

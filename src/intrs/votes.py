@@ -7,11 +7,12 @@ probability must not share samples: selection counts from `SELECTION` on, estima
 
 from __future__ import annotations
 
+import operator
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
 
 SELECTION = _core.SELECTION
 BATCH = 500  # noisy images handed to a callable at once
-MAX_IMAGE_INDEX = 2**32 - 1
+MAX_IMAGE_INDEX = 2**32 - 1  # an image's noise address has 32 bits
 
 Classifier = Callable[["NDArray[np.int32]"], Any]
-"""Takes integer images (n, *image.shape) with noise added, any range; returns labels (n,) or scores (n, classes)."""
+"""Takes integer images (n, *image.shape) with noise added, any range; returns labels (n,) or scores (n, classes).
+
+It must be a function of one image at a time. With BatchNorm in training mode, or dynamic quantisation over the batch,
+the votes are not independent draws from one law, and the theorem behind certificates does not apply."""
 Progress = Callable[[int], object]
 """Called now and then with the number of samples done; an exception from it stops the count."""
 
@@ -70,20 +74,24 @@ class Votes:
         return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
 
 
-def parse_seed(seed: int | None) -> int:
+def parse_seed(seed: SupportsIndex | None) -> int:
     """A 256-bit seed: the one given, or one drawn from the operating system."""
     if seed is None:
         return secrets.randbits(256)
-    if not 0 <= seed < 2**256:
-        raise IntrsError(f"the seed must be an integer from 0 to 2**256 - 1, not {seed}")
-    return seed
+    try:
+        value = int(operator.index(seed))
+    except TypeError:
+        raise IntrsError(f"the seed must be an integer from 0 to 2**256 - 1, not {seed!r}") from None
+    if not 0 <= value < 2**256:
+        raise IntrsError("the seed must be an integer from 0 to 2**256 - 1; this one lies outside")
+    return value
 
 
 def votes(
     network: Network | Classifier,
     image: NDArray[Any],
     noise: Noise,
-    seed: int,
+    seed: SupportsIndex | None,
     image_index: int,
     first: int,
     count: int,
@@ -96,15 +104,17 @@ def votes(
     """Count the classes that `network` gives to `image` under samples first .. first + count - 1 of the noise.
 
     image holds uint8 pixels: (height, width, channels) for an integer network, any shape for a callable. threads=0
-    takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels.
+    takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels. Without
+    a seed one is drawn, and kept with the votes.
     """
     _check(image, image_index, first, count)
-    key = parse_seed(seed).to_bytes(32, "little")
+    drawn_from = parse_seed(seed)
+    key = drawn_from.to_bytes(32, "little")
     if isinstance(network, Network):
         counts = _network_votes(network, image, noise, key, image_index, first, count, threads, kernels, progress)
     else:
         counts = _callable_votes(network, image, noise, key, image_index, first, count, classes, progress)
-    return Votes(tuple(counts), noise, seed, image_index, first)
+    return Votes(tuple(counts), noise, drawn_from, image_index, first)
 
 
 def noisy_images(
@@ -167,14 +177,16 @@ def _callable_votes(
     classes: int | None,
     progress: Progress | None,
 ) -> list[int]:
+    if not count and not classes:
+        raise IntrsError("no samples tell no number of classes: take a sample, or say how many there are (classes=10)")
     table, counts = _table(noise), np.zeros(classes or 0, np.int64)
     pixels = np.ascontiguousarray(image).reshape(-1)
     for begin in range(0, count, BATCH):
         size = min(BATCH, count - begin)
         drawn = table.draw(key, image_index, first + begin, size, pixels)
-        labels, found = _labels(classifier(drawn.reshape(size, *image.shape)), size, classes)
-        counts = np.zeros(found, np.int64) if begin == 0 else counts
-        counts += np.bincount(labels, minlength=found)
+        labels, classes = _labels(classifier(drawn.reshape(size, *image.shape)), size, classes)
+        counts = np.zeros(classes, np.int64) if begin == 0 else counts
+        counts += np.bincount(labels, minlength=classes)
         if progress:
             progress(begin + size)
     return [int(c) for c in counts]

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from intrs.cli.arguments import parse
+from intrs.cli.screen import printable
 from intrs.errors import IntrsError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout:
             sys.stdout.flush()
     except IntrsError as error:
-        print(f"intrs: {error}", file=sys.stderr)
+        print(f"intrs: {printable(str(error))}", file=sys.stderr)
         return MISTAKE
     except MemoryError:
         print("intrs: not enough memory; fewer --threads need less", file=sys.stderr)
@@ -40,10 +41,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("intrs: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has left. Python would try to flush once more on exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()  # whoever read our output has left
         return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None:  # not from a print: a bug
+            raise
+        _give_up_stdout()
+        print(f"intrs: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
+        return MISTAKE
     return code
+
+
+def _give_up_stdout() -> None:
+    """Python would try to flush once more on exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(argv: list[str]) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from intrs.errors import IntrsError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 NUMBER_OF_SAMPLES = {"certify": 100_000, "predict": 1000}
 SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no arguments at all
@@ -22,6 +25,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
         raise IntrsError(f"{message}\nsee `{self.prog} --help`")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print it, and let a full disk be heard of."""
+        print(self.format_help(), end="", file=file)
 
 
 class Version(argparse.Action):

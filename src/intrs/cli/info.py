@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
 from intrs.cli.job import load_model, selected_kernels
-from intrs.cli.screen import print_table, show, table
+from intrs.cli.screen import print_table, printable, show, table
 from intrs.network import Conv
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ def _layers(network: Network) -> None:
         bounds = (f"{low:,}", f"{high:,}") if isinstance(layer, Conv) else ("", "")
         weights = f"{_weights(layer):,}" if _weights(layer) else ""
         made.add_row(
-            str(i + 1), _short(layer.name), type(layer).__name__, "x".join(map(str, row[:3])), weights, *bounds
+            str(i + 1),
+            _short(printable(layer.name)),
+            type(layer).__name__,
+            "x".join(map(str, row[:3])),
+            weights,
+            *bounds,
         )
     print_table(made)
 

@@ -65,7 +65,7 @@ class Job:
     @property
     def tau(self) -> Fraction:
         """What the noise table's error takes of alpha."""
-        return self.run.n * self.dimension * self.smooth.noise.eta
+        return self.smooth.noise.tau(self.run.n, self.dimension)
 
     def sample(self, position: int, first: int, count: int, progress: Progress | None = None) -> Votes:
         """Votes for the image at this position."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from intrs.certificate import Certifier, parse_alpha
@@ -10,6 +9,7 @@ from intrs.cli.job import load_model
 from intrs.cli.screen import meter
 from intrs.errors import IntrsError
 from intrs.noise import Noise
+from intrs.results import write_whole
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,7 +22,7 @@ def export(args: Namespace) -> int:
 
     _check_new(args.out, args.overwrite)
     network = load_model(args.model, args)
-    _write(args.out, to_tosa(network))
+    write_whole(args.out, to_tosa(network))
     print(f"{args.out}: TOSA 1.0, {args.out.stat().st_size:,} bytes, of the model with identity {network.identity}")
     return 0
 
@@ -37,7 +37,7 @@ def table(args: Namespace) -> int:
         raise IntrsError(f"with n = {args.n} and alpha = {args.alpha} no number of votes certifies; take a larger --n")
     with meter(args.n + 1 - least, 0, "entries") as show_progress:
         made = certifier.table(lambda done, total: show_progress(done, f"entry {done:,} of {total:,}"))
-    _write(args.out, made.to_bytes())
+    write_whole(args.out, made.to_bytes())
     print(
         f"{args.out}: squared radii for {least:,} to {args.n:,} votes, "
         f"{made.values[0]:,} to {made.values[-1]:,} squared pixel levels"
@@ -50,15 +50,3 @@ def _check_new(path: Path, overwrite: bool) -> None:
         raise IntrsError(f"{path} exists; --overwrite replaces a file")
     if not path.parent.is_dir():
         raise IntrsError(f"{path}: there is no folder {path.parent}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    """In one move, so that nobody reads half of it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        raise IntrsError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -112,7 +112,7 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
         least = least_wins(n, job.alpha - job.tau)
         return [("votes", f"{least:,} of {n:,} against one other class are the fewest that decide")]
     radius_sq, least = job.certifier.largest(), job.certifier.least_votes()
-    best = Certified(0, radius_sq or 0, n, n, job.alpha).radius_text(3)
+    best = Certified(0, radius_sq or 0, n, n, job.alpha).radius_text(3, up=True)
     return [
         ("radius", f"at most {best} (all {n:,} votes)"),
         ("votes", f"{least:,} are the fewest that certify anything"),

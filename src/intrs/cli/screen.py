@@ -77,9 +77,14 @@ def duration(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped: a name from a stranger's file must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def show(name: str, value: str) -> None:
     """A name and its value on a line of their own, at once, and never in colour."""
-    print(f"{name:<10}{value}", flush=True)
+    print(f"{name:<10}{printable(value)}", flush=True)
 
 
 def table(*columns: str, left: int = 0) -> Table:

@@ -27,6 +27,8 @@ DIFFERENT = 1
 def verify(args: Namespace) -> int:
     """Judge all lines again from their votes, count the votes of some or all again; 1 at the first difference."""
     run, rows = results.read(args.results)
+    if not rows:
+        raise IntrsError(f"{args.results}: it has 0 lines of results, so there is nothing to verify")
     job = _open(args, run)
     again = _evenly(len(rows), args.images)
     with meter(len(rows), 0, "images") as show_progress:

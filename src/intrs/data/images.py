@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs.errors import IntrsError
+from intrs.votes import MAX_IMAGE_INDEX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_BYTES = 2**32  # of pixels in memory; more is a mistake, or a file made to exhaust the machine
-MOST_INDEX = 2**32 - 1  # an image's noise address has 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Images:
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for reason in filter(None, (self._shape_fault(), self._label_fault(), self._index_fault())):
+        if reason := self._shape_fault() or self._label_fault() or self._index_fault():
             raise IntrsError(f"{self.name}: {reason}")
 
     def __len__(self) -> int:
@@ -73,8 +73,8 @@ class Images:
         return None
 
     def _index_fault(self) -> str | None:
-        if self.indices.min() < 0 or self.indices.max() > MOST_INDEX:
-            return f"indices must lie in 0 .. {MOST_INDEX}"
+        if self.indices.min() < 0 or self.indices.max() > MAX_IMAGE_INDEX:
+            return f"indices must lie in 0 .. {MAX_IMAGE_INDEX}"
         if len(np.unique(self.indices)) != len(self.indices):
             return "two images have the same index; an index is an image's noise address and its name in results"
         return None

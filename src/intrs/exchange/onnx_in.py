@@ -21,6 +21,7 @@ from intrs.exchange.onnx_lower import ADVICE, Image, Product
 from intrs.exchange.onnx_net import Builder, Pixels
 from intrs.exchange.onnx_ops import OPERATORS, Inputs, Operator
 from intrs.exchange.onnx_values import FLAT, NCHW, NHWC, Axes, Value, View, size_of
+from intrs.noise import parse_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,7 @@ MAX_INPUT_CHANNELS = 4096
 TAIL = ("Softmax", "LogSoftmax", "ArgMax", "QLinearSoftmax")  # the largest score stays where it is
 AROUND_TAIL = ("QuantizeLinear", "DequantizeLinear", "Identity", "Cast")
 BEFORE_LAYOUT = (*AROUND_TAIL, "Add", "Sub", "Mul", "Div", "Clip")
+WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 
 
@@ -75,10 +77,12 @@ def _load(path: Path, pixels: PixelScale, mean: Numbers | None, std: Numbers | N
 
 
 def _refuse_float_model(graph: Graph) -> None:
-    ops = {node.op for node in graph.nodes}
     signs = (*DYNAMIC, "QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm")
-    if not any(op.startswith(signs) for op in ops):
-        raise Refusal(f"it is a float model: none of its layers is quantised; {ADVICE}")
+    if any(node.op.startswith(signs) for node in graph.nodes):
+        return
+    layers = [node for node in graph.nodes if node.op in WITH_WEIGHTS] or list(graph.nodes)
+    first = f" (the first is {layers[0]})" if layers else ""
+    raise Refusal(f"it is a float model: none of its layers{first} is quantised; {ADVICE}")
 
 
 def _pixels(graph: Graph, scale: PixelScale, mean: Numbers | None, std: Numbers | None) -> Pixels:
@@ -102,10 +106,7 @@ def _fractions(values: Numbers | None, default: int, what: str) -> tuple[Fractio
     if values is None:
         return (Fraction(default),)
     many = [values] if isinstance(values, str | float | int | Fraction) else list(values)
-    try:
-        return tuple(Fraction(str(v)) for v in many) or (Fraction(default),)
-    except (ValueError, ZeroDivisionError):
-        raise Refusal(f"{what} must be a number or one number a channel, not {values!r}") from None
+    return tuple(parse_fraction(v, what) for v in many) or (Fraction(default),)
 
 
 def _end(graph: Graph) -> tuple[str, list[Node]]:

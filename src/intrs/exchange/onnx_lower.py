@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ADVICE = (
-    "quantize it, for instance with onnxruntime.quantization.quantize_static (docs/onnx.md), or train an integer "
-    "network with `intrs train`"
-)
+ADVICE = "quantize it, for instance with onnxruntime.quantization.quantize_static (docs/onnx.md)"
 MAX_WAITING = 64  # operations in a row without a QuantizeLinear
 WIDE_BITS = 29  # class scores stay within +-2**29, where RESCALE by any ratio is defined
 
