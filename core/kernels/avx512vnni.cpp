@@ -34,7 +34,11 @@ struct Vector {
     return _mm512_mask_blend_epi32(0xAAAA, even, odd);
   }
 
-  static Vec dot(Vec sum, Vec codes, Vec weights) { return _mm512_dpbusd_epi32(sum, codes, weights); }
+  // As _mm512_dpbusd_epi32, for which GCC 12 copies the sum to another register and back.
+  static Vec dot(Vec sum, Vec codes, Vec weights) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(weights));
+    return sum;
+  }
   static Vec load(const uint8_t* from) { return _mm512_loadu_si512(from); }
   static void store(uint8_t* to, Vec v) { _mm512_storeu_si512(to, v); }
   static Vec broadcast(int32_t v) { return _mm512_set1_epi32(v); }

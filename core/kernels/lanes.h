@@ -164,10 +164,10 @@ struct Lanes {
     for (int32_t i = 0; i < V::kLanes * kQuad; ++i) std::memcpy(to + 4 * i, &lanes[i % kQuad][i / kQuad], 4);
   }
 
-  // P neighbouring output pixels, four channels.
+  // P neighbouring output pixels, four channels. A function of its own: inlined, its sums would not stay in registers.
   template <int P>
-  static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from, int64_t step, uint8_t* to,
-                        int64_t out_step) {
+  __attribute__((noinline)) static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
+                                                  int64_t step, uint8_t* to, int64_t out_step) {
     Vec sums[P][kQuad];
     for (int p = 0; p < P; ++p) {
       for (int k = 0; k < kQuad; ++k) sums[p][k] = V::broadcast(q.start[k]);
