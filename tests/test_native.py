@@ -45,7 +45,9 @@ def test_kernel_files_share_no_code(tmp_path: Path) -> None:
     assert special
     for file in special:
         symbols = subprocess.run(["nm", "-C", file], check=True, capture_output=True, text=True).stdout
-        shared = [line for line in symbols.splitlines() if " W " in line and not line.endswith("__clang_call_terminate")]
+        shared = [
+            line for line in symbols.splitlines() if " W " in line and not line.endswith("__clang_call_terminate")
+        ]
         assert not shared, f"{file.name}: {shared}"
 
 
