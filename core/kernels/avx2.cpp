@@ -55,7 +55,9 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 }
 
 struct Vector : Avx2Vector {
-  static constexpr int32_t kPixels = 5, kPixelsByChannel = 5;
+  static constexpr int32_t kPixels = 5, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
+
+  static Vec dot16(Vec sum, Vec pairs, Vec weights) { return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights)); }
 
   // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
   struct Strip {

@@ -7,7 +7,7 @@ namespace intrs {
 namespace {
 
 struct Vector {
-  static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12;
+  static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12, kTiles = 4, kLeastTiled = 8;
   static constexpr uint8_t kFlip = 0x80;
   using Vec = __m512i;
   using Words = Words16;
@@ -39,11 +39,22 @@ struct Vector {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(weights));
     return sum;
   }
+  static Vec dot16(Vec sum, Vec pairs, Vec weights) {
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(pairs), "v"(weights));
+    return sum;
+  }
   static Vec load(const uint8_t* from) { return _mm512_loadu_si512(from); }
   static void store(uint8_t* to, Vec v) { _mm512_storeu_si512(to, v); }
   static Vec broadcast(int32_t v) { return _mm512_set1_epi32(v); }
   static Vec bytes(int32_t v) { return _mm512_set1_epi8(char(v)); }
   static Vec add(Vec a, Vec b) { return _mm512_add_epi32(a, b); }
+  static Vec sub(Vec a, Vec b) { return _mm512_sub_epi32(a, b); }
+  static Vec four32(Vec a) { return _mm512_slli_epi32(a, 2); }
+  static Vec add16(Vec a, Vec b) { return _mm512_add_epi16(a, b); }
+  static Vec sub16(Vec a, Vec b) { return _mm512_sub_epi16(a, b); }
+  static Vec four16(Vec a) { return _mm512_slli_epi16(a, 2); }
+  static Vec even16(Vec bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi16(255)); }
+  static Vec odd16(Vec bytes) { return _mm512_srli_epi16(bytes, 8); }
   static Vec mul(Vec a, Vec b) { return _mm512_mullo_epi32(a, b); }
   static Vec shift_right(Vec a, int by) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(by)); }
   static Vec high(Vec a, Vec b) { return _mm512_max_epu8(a, b); }

@@ -46,6 +46,7 @@ using Out = View<uint8_t>;
 // Weights in the order in which a set's Conv wants them.
 struct Packed {
   virtual ~Packed() = default;
+  int64_t scratch = 0;  // bytes of memory that the Conv needs besides its input and output
 };
 
 struct KernelSet {
@@ -56,7 +57,7 @@ struct KernelSet {
   DrawBlocks blocks;
   void (*quantise)(const Quantiser&, const int32_t* pixels, int32_t lane, Out);  // one sample
   std::unique_ptr<Packed> (*pack)(const Conv&, const In&, const Out&);           // only their shapes and strides count
-  void (*conv)(const Conv&, const Packed*, In, Out);
+  void (*conv)(const Conv&, const Packed*, In, Out, uint8_t* scratch);
   void (*add)(const Add&, In, In, Out);
   void (*max_pool)(const MaxPool&, In, Out);
   void (*avg_pool)(const AvgPool&, In, Out);

@@ -15,6 +15,7 @@
 //   join(a, b, c, d)         four channels as bytes, saturated
 //   low, high, clamp         bytewise maximum and minimum
 //   Strip, strips, run       the inner loop: see dot.h and avx2.cpp
+//   kTiles                   tiles that are multiplied at once, see winograd.h; 0 for a set without 16-bit products
 //   kPixels                  output pixels of a tile; kPixelsByChannel if channels have entries of their own
 //   pays_by_channel          whether so many weights are zero that channels should have entries of their own
 #pragma once
@@ -25,64 +26,18 @@
 #include "../arith.h"
 #include "blocks.h"
 #include "sets.h"
+#include "winograd.h"
 
 namespace intrs {
 namespace {
 
-constexpr int32_t kQuad = 4;          // channels that lie together
 constexpr int64_t kSpanBytes = 6144;  // of input for a span of a row: with a quad's weights it stays in a 32 kB cache
-
-inline int32_t quads(int32_t channels) {
-  return (channels + kQuad - 1) / kQuad;
-}
-
-// Where part `index` of `parts` nearly equal parts of a whole begins.
-inline int32_t part(int32_t whole, int32_t index, int32_t parts) {
-  return int32_t(int64_t{whole} * index / parts);
-}
-
-// Four weights as they lie in memory.
-inline int32_t four(const int8_t* weights) {
-  int32_t value;
-  std::memcpy(&value, weights, sizeof value);
-  return value;
-}
-
-struct Entry {
-  int32_t offset;  // bytes from the first tap's vector
-  int8_t weights[kQuad];
-};
-
-using Quad = std::array<std::vector<Entry>, kQuad>;  // the entries of four output channels
-
-// The entries of one output channel, in channel order of the input; zero groups left out.
-inline std::vector<Entry> entries_of(const Conv& op, const In& in, int32_t out_channel, int32_t out_channels,
-                                     int32_t vector_bytes) {
-  const int32_t per_group = op.channels_per_group, first = out_channel / (out_channels / op.groups) * per_group;
-  const int8_t* weights = &op.weights[size_t(out_channel) * op.weights.size() / size_t(out_channels)];
-  std::vector<Entry> entries;
-  for (int32_t ky = 0; ky < op.window.height; ++ky) {
-    for (int32_t kx = 0; kx < op.window.width; ++kx, weights += per_group) {
-      for (int32_t quad = first / kQuad; quad * kQuad < first + per_group; ++quad) {
-        Entry entry = {};
-        for (int32_t k = 0; k < kQuad; ++k) {
-          const int32_t c = quad * kQuad + k - first;
-          if (c >= 0 && c < per_group) entry.weights[k] = weights[c];
-        }
-        if (four(entry.weights) == 0) continue;
-        entry.offset = int32_t(ky * op.window.dilation_y * in.row + kx * op.window.dilation_x * in.pixel +
-                               int64_t{quad} * vector_bytes);
-        entries.push_back(entry);
-      }
-    }
-  }
-  return entries;
-}
 
 template <class V>
 struct Lanes {
   using Vec = typename V::Vec;
   using Scale = typename V::Scale;
+  using Tiles = Winograd<V, V::kTiles>;
   static constexpr int32_t kBytes = V::kLanes * kQuad;  // of a vector
 
   // --- Conv -----------------------------------------------------------------------------------------------------
@@ -98,7 +53,8 @@ struct Lanes {
     std::vector<PackedQuad> quads;
     Vec low, high;
     bool clamps, wide;
-    int32_t pixels;  // most that a tile may have
+    int32_t pixels;                     // most that a tile may have
+    std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
   };
 
   // The border, the scales and the address range must suit; otherwise `plain_conv` does the layer.
@@ -146,9 +102,14 @@ struct Lanes {
     for (int32_t c = 0; c < channels; ++c) {
       entries[size_t(c / kQuad)][size_t(c % kQuad)] = entries_of(op, in, c, channels, kBytes);
     }
-    const bool sparse = V::pays_by_channel(entries);
+    const bool sparse = V::pays_by_channel(entries), tiled = Tiles::suits(op, out.shape);
+    if (tiled) {
+      packed->tile_weights = Tiles::weights(op, channels);
+      packed->scratch = Tiles::scratch(op.channels_per_group);
+    }
     for (int32_t quad = 0; quad < quads(channels); ++quad) {
-      packed->quads.push_back(pack_quad(op, quad, channels, V::strips(entries[size_t(quad)], sparse)));
+      auto strips = tiled ? std::vector<typename V::Strip>() : V::strips(entries[size_t(quad)], sparse);
+      packed->quads.push_back(pack_quad(op, quad, channels, std::move(strips)));
     }
     packed->wide = op.wide;
     packed->pixels = sparse ? V::kPixelsByChannel : V::kPixels;
@@ -164,6 +125,12 @@ struct Lanes {
     for (int32_t i = 0; i < V::kLanes * kQuad; ++i) std::memcpy(to + 4 * i, &lanes[i % kQuad][i / kQuad], 4);
   }
 
+  static void store_codes(const PackedConv& packed, const Vec* channels, uint8_t* to) {
+    Vec joined = V::join(channels[0], channels[1], channels[2], channels[3]);
+    if (packed.clamps) joined = V::low(V::high(joined, packed.low), packed.high);
+    V::store(to, joined);
+  }
+
   // P neighbouring output pixels, four channels. A function of its own: inlined, its sums would not stay in registers.
   template <int P>
   __attribute__((noinline)) static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
@@ -177,11 +144,9 @@ struct Lanes {
       for (int k = 0; k < kQuad; ++k) sums[p][k] = V::rescale(sums[p][k], q.scale[k]);
       if (packed.wide) {
         store_wide(sums[p], to + p * out_step);
-        continue;
+      } else {
+        store_codes(packed, sums[p], to + p * out_step);
       }
-      Vec joined = V::join(sums[p][0], sums[p][1], sums[p][2], sums[p][3]);
-      if (packed.clamps) joined = V::low(V::high(joined, packed.low), packed.high);
-      V::store(to + p * out_step, joined);
     }
   }
 
@@ -218,9 +183,40 @@ struct Lanes {
     return int32_t(std::max<int64_t>(packed.pixels, kSpanBytes / column));
   }
 
-  static void conv(const Conv& op, const Packed* any, In in, Out out) {
+  // The same by Winograd's tiles: a few tiles, then a few quads of their outputs at a time.
+  static void conv_tiles(const Conv& op, const PackedConv& packed, const In& in, const Out& out, uint8_t* scratch) {
+    const Tiles tiles(op, packed.tile_weights, in, out, scratch);
+    for (int32_t first = 0; first < tiles.count; first += kBlockTiles) {
+      const int32_t last = std::min(first + kBlockTiles, tiles.count);
+      for (int32_t tile = first; tile < last; ++tile) tiles.transform_input(tile, tile - first);
+      for (int32_t quad = 0; quad < tiles.out_quads; quad += kBlockQuads) {
+        const int32_t end = std::min(quad + kBlockQuads, tiles.out_quads);
+        tiles.multiply(quad, end, last - first);
+        for (int32_t q = quad; q < end; ++q) {
+          for (int32_t tile = first; tile < last; ++tile) finish_tile(packed, tiles, q, q - quad, tile, tile - first);
+        }
+      }
+    }
+  }
+
+  static void finish_tile(const PackedConv& packed, const Tiles& tiles, int32_t quad, int32_t quad_slot, int32_t tile,
+                          int32_t tile_slot) {
+    const PackedQuad& q = packed.quads[size_t(quad)];
+    Vec sums[kTile * kTile][kQuad];
+    tiles.transform_output(quad_slot, tile_slot, q.start, sums);
+    tiles.for_outputs(tile, [&](int32_t pixel, uint8_t* to) {
+      Vec scaled[kQuad];
+      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale(sums[pixel][k], q.scale[k]);
+      store_codes(packed, scaled, to + quad * kBytes);
+    });
+  }
+
+  static void conv(const Conv& op, const Packed* any, In in, Out out, uint8_t* scratch) {
     if (!any) return plain_conv(op, in, out);
     const auto& packed = static_cast<const PackedConv&>(*any);
+    if constexpr (V::kTiles > 0) {
+      if (!packed.tile_weights.empty()) return conv_tiles(op, packed, in, out, scratch);
+    }
     const int32_t width = out.shape.width, spans = (width - 1) / span_pixels(op, packed, in) + 1;
     for (int32_t y = 0; y < out.shape.height; ++y) {
       for (int32_t span = 0; span < spans; ++span) {

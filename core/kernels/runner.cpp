@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 34;   // of a block of samples
+constexpr const char* kTooLarge =
+    "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
 constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
 
@@ -139,23 +141,29 @@ Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_a
     offsets.push_back(arena.place(footprint(tensors[t]), t, last[t]));
   }
   bytes = arena.size;
-  require(bytes <= kMostBytes, "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar");
+  require(bytes <= kMostBytes, kTooLarge);
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
     const In &in = tensors[size_t(network.layers[i].inputs[0])], &out = tensors[i + 1];
     packed.push_back(conv && kernels.pack ? kernels.pack(*conv, in, {nullptr, out.shape, out.pixel, out.row, {}})
                                           : nullptr);
+    if (packed.back()) scratch = std::max(scratch, packed.back()->scratch);
   }
+  require(scratch <= kMostBytes, kTooLarge);
 }
 
-Runner::Runner(const Program& program) : program_(program), memory_(size_t(program.bytes + kAlign)) {
+Runner::Runner(const Program& program) : program_(program), memory_(size_t(program.bytes + program.scratch + kAlign)) {
   concat_inputs_.reserve(most_inputs(program.network));
+}
+
+uint8_t* Runner::base() const {
+  const auto start = int64_t(reinterpret_cast<uintptr_t>(memory_.data()) % uintptr_t{kAlign});
+  return memory_.data() + (start ? kAlign - start : 0);
 }
 
 Out Runner::view(size_t tensor) const {
   const In& t = program_.tensors[tensor];
-  const auto start = int64_t(reinterpret_cast<uintptr_t>(memory_.data()) % uintptr_t{kAlign});
-  uint8_t* base = memory_.data() + (start ? kAlign - start : 0) + program_.offsets[tensor];
+  uint8_t* base = this->base() + program_.offsets[tensor];
   return {base + t.border.top * t.row + t.border.left * t.pixel, t.shape, t.pixel, t.row, t.border};
 }
 
@@ -182,7 +190,7 @@ void Runner::run_layer(size_t index) {
   const Out out = view(index + 1);
   const In a = in(layer.inputs[0]);
   std::visit(Match{
-                 [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out); },
+                 [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out, base() + program_.bytes); },
                  [&](const Add& op) { kernels.add(op, a, in(layer.inputs[1]), out); },
                  [&](const MaxPool& op) { kernels.max_pool(op, a, out); },
                  [&](const AvgPool& op) { kernels.avg_pool(op, a, out); },

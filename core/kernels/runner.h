@@ -15,7 +15,8 @@ class Program {
   const KernelSet& kernels;
   std::vector<In> tensors;       // codes are null here; a Runner has the memory
   std::vector<int64_t> offsets;  // bytes
-  int64_t bytes = 0;
+  int64_t bytes = 0;    // of all tensors
+  int64_t scratch = 0;  // bytes behind them, for the Conv that is running
   std::vector<std::unique_ptr<Packed>> packed;  // one a layer, null but for Convs
 };
 
@@ -34,6 +35,7 @@ class Runner {
 
  private:
   int32_t value(size_t tensor, int32_t lane, int64_t y, int64_t x, int64_t channel) const;
+  uint8_t* base() const;
   View<uint8_t> view(size_t tensor) const;
   In in(int32_t tensor) const;
   void run_layer(size_t index);

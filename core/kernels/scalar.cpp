@@ -71,7 +71,7 @@ struct Scalar {
     }
   }
 
-  static void conv(const Conv& op, const Packed*, In in, Out out) {
+  static void conv(const Conv& op, const Packed*, In in, Out out, uint8_t*) {
     const int32_t per_group = op.channels_per_group, out_per_group = out.shape.channels / op.groups;
     const int64_t taps = int64_t{op.window.height} * op.window.width;
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t o) {

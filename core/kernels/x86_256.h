@@ -48,6 +48,13 @@ struct Avx2Vector {
   static Vec broadcast(int32_t v) { return _mm256_set1_epi32(v); }
   static Vec bytes(int32_t v) { return _mm256_set1_epi8(char(v)); }
   static Vec add(Vec a, Vec b) { return _mm256_add_epi32(a, b); }
+  static Vec sub(Vec a, Vec b) { return _mm256_sub_epi32(a, b); }
+  static Vec four32(Vec a) { return _mm256_slli_epi32(a, 2); }
+  static Vec add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
+  static Vec sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
+  static Vec four16(Vec a) { return _mm256_slli_epi16(a, 2); }
+  static Vec even16(Vec bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi16(255)); }
+  static Vec odd16(Vec bytes) { return _mm256_srli_epi16(bytes, 8); }
   static Vec mul(Vec a, Vec b) { return _mm256_mullo_epi32(a, b); }
   static Vec shift_right(Vec a, int by) { return _mm256_sra_epi32(a, _mm_cvtsi32_si128(by)); }
   static Vec high(Vec a, Vec b) { return _mm256_max_epu8(a, b); }

@@ -1,0 +1,64 @@
+// Weights as kernels over vectors of samples see them: four channels lie together, and what is zero is left out.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "kernels.h"
+
+namespace intrs {
+namespace {
+
+constexpr int32_t kQuad = 4;  // channels that lie together
+
+inline int32_t quads(int32_t channels) {
+  return (channels + kQuad - 1) / kQuad;
+}
+
+// Where part `index` of `parts` nearly equal parts of a whole begins.
+inline int32_t part(int32_t whole, int32_t index, int32_t parts) {
+  return int32_t(int64_t{whole} * index / parts);
+}
+
+// Four weights as they lie in memory.
+inline int32_t four(const int8_t* weights) {
+  int32_t value;
+  std::memcpy(&value, weights, sizeof value);
+  return value;
+}
+
+struct Entry {
+  int32_t offset;  // bytes from the first tap's vector
+  int8_t weights[kQuad];
+};
+
+using Quad = std::array<std::vector<Entry>, kQuad>;  // the entries of four output channels
+
+// The entries of one output channel, in channel order of the input; zero groups left out.
+inline std::vector<Entry> entries_of(const Conv& op, const In& in, int32_t out_channel, int32_t out_channels,
+                                     int32_t vector_bytes) {
+  const int32_t per_group = op.channels_per_group, first = out_channel / (out_channels / op.groups) * per_group;
+  const int8_t* weights = &op.weights[size_t(out_channel) * op.weights.size() / size_t(out_channels)];
+  std::vector<Entry> entries;
+  for (int32_t ky = 0; ky < op.window.height; ++ky) {
+    for (int32_t kx = 0; kx < op.window.width; ++kx, weights += per_group) {
+      for (int32_t quad = first / kQuad; quad * kQuad < first + per_group; ++quad) {
+        Entry entry = {};
+        for (int32_t k = 0; k < kQuad; ++k) {
+          const int32_t c = quad * kQuad + k - first;
+          if (c >= 0 && c < per_group) entry.weights[k] = weights[c];
+        }
+        if (four(entry.weights) == 0) continue;
+        entry.offset = int32_t(ky * op.window.dilation_y * in.row + kx * op.window.dilation_x * in.pixel +
+                               int64_t{quad} * vector_bytes);
+        entries.push_back(entry);
+      }
+    }
+  }
+  return entries;
+}
+
+}  // namespace
+}  // namespace intrs
