@@ -57,7 +57,11 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 struct Vector : Avx2Vector {
   static constexpr int32_t kPixels = 5, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
 
-  static Vec dot16(Vec sum, Vec pairs, Vec weights) { return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights)); }
+  static Vec dot16(Vec sum, Vec pairs, Vec weights) {
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights));
+    __asm__("" : "+x"(sum));  // GCC would add in another order, for which there are not enough registers
+    return sum;
+  }
 
   // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
   struct Strip {

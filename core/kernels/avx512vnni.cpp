@@ -7,7 +7,7 @@ namespace intrs {
 namespace {
 
 struct Vector {
-  static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12, kTiles = 4, kLeastTiled = 8;
+  static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12, kTiles = 2, kLeastTiled = 8;
   static constexpr uint8_t kFlip = 0x80;
   using Vec = __m512i;
   using Words = Words16;
@@ -39,6 +39,7 @@ struct Vector {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(weights));
     return sum;
   }
+  static Vec mul16(Vec pairs, Vec weights) { return _mm512_madd_epi16(pairs, weights); }
   static Vec dot16(Vec sum, Vec pairs, Vec weights) {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(pairs), "v"(weights));
     return sum;

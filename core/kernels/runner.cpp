@@ -9,9 +9,8 @@ namespace intrs {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr int64_t kMostBytes = int64_t{1} << 34;   // of a block of samples
-constexpr const char* kTooLarge =
-    "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
+constexpr int64_t kMostBytes = int64_t{1} << 34;  // of a block of samples
+constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
 constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
 
@@ -189,20 +188,21 @@ void Runner::run_layer(size_t index) {
   const Layer& layer = program_.network.layers[index];
   const Out out = view(index + 1);
   const In a = in(layer.inputs[0]);
-  std::visit(Match{
-                 [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out, base() + program_.bytes); },
-                 [&](const Add& op) { kernels.add(op, a, in(layer.inputs[1]), out); },
-                 [&](const MaxPool& op) { kernels.max_pool(op, a, out); },
-                 [&](const AvgPool& op) { kernels.avg_pool(op, a, out); },
-                 [&](const Requantise& op) { kernels.requantise(op, a, out); },
-                 [&](const Concat&) {
-                   concat_inputs_.clear();
-                   for (int32_t i : layer.inputs) concat_inputs_.push_back(in(i));
-                   kernels.concat(concat_inputs_, out);
-                 },
-                 [&](const Pad& op) { kernels.pad(op, a, out); },
-             },
-             layer.operation);
+  std::visit(
+      Match{
+          [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out, base() + program_.bytes); },
+          [&](const Add& op) { kernels.add(op, a, in(layer.inputs[1]), out); },
+          [&](const MaxPool& op) { kernels.max_pool(op, a, out); },
+          [&](const AvgPool& op) { kernels.avg_pool(op, a, out); },
+          [&](const Requantise& op) { kernels.requantise(op, a, out); },
+          [&](const Concat&) {
+            concat_inputs_.clear();
+            for (int32_t i : layer.inputs) concat_inputs_.push_back(in(i));
+            kernels.concat(concat_inputs_, out);
+          },
+          [&](const Pad& op) { kernels.pad(op, a, out); },
+      },
+      layer.operation);
 }
 
 int32_t Runner::value(size_t index, int32_t lane, int64_t y, int64_t x, int64_t channel) const {

@@ -13,10 +13,10 @@ class Program {
 
   const Network& network;
   const KernelSet& kernels;
-  std::vector<In> tensors;       // codes are null here; a Runner has the memory
-  std::vector<int64_t> offsets;  // bytes
-  int64_t bytes = 0;    // of all tensors
-  int64_t scratch = 0;  // bytes behind them, for the Conv that is running
+  std::vector<In> tensors;                      // codes are null here; a Runner has the memory
+  std::vector<int64_t> offsets;                 // bytes
+  int64_t bytes = 0;                            // of all tensors
+  int64_t scratch = 0;                          // bytes behind them, for the Conv that is running
   std::vector<std::unique_ptr<Packed>> packed;  // one a layer, null but for Convs
 };
 

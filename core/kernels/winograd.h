@@ -11,10 +11,10 @@
 //         0  2 -1 -2  1  0          1 -2  4
 //         0  4  0 -5  0  1          0  0  6
 //
-// Bytes d in 0..255 give |B' d B| <= 68 * 255 = 17340 and weights give |G g G'| <= 49 * 128 = 6272: both fit 16 bits, and
-// a pair of products fits 32. All sums are modulo 2^32, where nothing is lost: what comes out is 9 * 2^s * acc modulo
-// 2^32 with s <= 6, so 2^s * acc after a multiplication by 9^-1 modulo 2^32, so acc itself after an arithmetic shift by
-// s, as long as |acc| < 2^25. `fits` proves that from the weights.
+// Bytes d in 0..255 give |B' d B| <= 68 * 255 = 17340 and weights give |G g G'| <= 49 * 128 = 6272: both fit 16 bits,
+// and a pair of products fits 32. All sums are modulo 2^32, where nothing is lost: what comes out is 9 * 2^s * acc
+// modulo 2^32 with s <= 6, so 2^s * acc after a multiplication by 9^-1 modulo 2^32, so acc itself after an arithmetic
+// shift by s, as long as |acc| < 2^25. `fits` proves that from the weights.
 //
 // A vector of four channels of bytes splits into two of two channels of 16 bits without a shuffle: channels 0 and 2 by
 // a mask, 1 and 3 by a shift. Such a vector times a pair of weights, broadcast, is VPMADDWD or VPDPWSSD.
@@ -42,6 +42,8 @@ template <class V, int kAtOnce>
 struct Winograd {
   using Vec = typename V::Vec;
   static constexpr int64_t kBytes = V::kLanes * 4;  // of a vector
+  static constexpr int kUnroll = 2;
+  static constexpr int64_t kPairBytes = kBlockTiles * kBytes;
   static_assert(kBlockTiles % kAtOnce == 0, "a block is whole products");
 
   // --- packing --------------------------------------------------------------------------------------------------
@@ -49,7 +51,8 @@ struct Winograd {
   static bool suits(const Conv& op, const Shape& out) {
     const Window& w = op.window;
     return w.height == 3 && w.width == 3 && w.stride_y == 1 && w.stride_x == 1 && w.dilation_y == 1 &&
-           w.dilation_x == 1 && op.groups == 1 && !op.wide && op.channels_per_group >= V::kLeastTiled && out.channels >= V::kLeastTiled && fits(op, out.channels);
+           w.dilation_x == 1 && op.groups == 1 && !op.wide && op.channels_per_group >= V::kLeastTiled &&
+           out.channels >= V::kLeastTiled && fits(op, out.channels);
   }
 
   // |acc| < 2^25 for every output channel, whatever the bytes, before bias and zero point are added.
@@ -68,7 +71,10 @@ struct Winograd {
 
   static int32_t pairs(int32_t channels) { return 2 * quads(channels); }
 
-  static int64_t input_bytes(int32_t channels) { return kPositions * kBlockTiles * kBytes * pairs(channels); }
+  // From one position of `inputs` to the next. The odd line keeps them from competing for the same lines of a cache.
+  static int64_t position_step(int32_t channels) { return kPairBytes * pairs(channels) + 64; }
+
+  static int64_t input_bytes(int32_t channels) { return kPositions * position_step(channels); }
 
   static int64_t scratch(int32_t channels) {
     return input_bytes(channels) + kPositions * kBlockTiles * kBytes * kBlockQuads * kQuad;
@@ -82,7 +88,8 @@ struct Winograd {
     for (int32_t o = 0; o < channels; ++o) {
       for (int32_t c = 0; c < inputs; ++c) {
         int32_t g[9], half[3 * kPatch], full[kPositions];
-        for (int32_t tap = 0; tap < 9; ++tap) g[tap] = op.weights[(size_t(o) * 9 + size_t(tap)) * size_t(inputs) + size_t(c)];
+        for (int32_t tap = 0; tap < 9; ++tap)
+          g[tap] = op.weights[(size_t(o) * 9 + size_t(tap)) * size_t(inputs) + size_t(c)];
         for (int32_t i = 0; i < 3; ++i) transform_weights(g + 3 * i, 1, half + kPatch * i, 1);
         for (int32_t i = 0; i < kPatch; ++i) transform_weights(half + i, kPatch, full + i, kPatch);
         const auto pair = size_t(c / 4 * 2 + c % 2);
@@ -150,7 +157,7 @@ struct Winograd {
   }
 
   void transform_columns(const Vec (&rows)[kPatch][kPatch], uint8_t* to) const {
-    const int64_t step = int64_t{in_pairs} * kBlockTiles * kBytes;
+    const int64_t step = position_step(in.shape.channels);
     for (int32_t x = 0; x < kPatch; ++x) {
       Vec column[kPatch], result[kPatch];
       for (int32_t y = 0; y < kPatch; ++y) column[y] = rows[y][x];
@@ -170,13 +177,13 @@ struct Winograd {
     to[5] = V::sub16(V::sub16(d[5], d[3]), V::four16(e));
   }
 
-  // For each position, quad and tile: the products summed over the channels.
+  // For each position, quad and tile: the products summed over the channels, of which there are whole quads.
   void multiply(int32_t quad, int32_t quad_end, int32_t tiles) const {
     for (int32_t position = 0; position < kPositions; ++position) {
       for (int32_t q = quad; q < quad_end; ++q) {
         const int32_t* weights = tile_weights + (int64_t{position} * out_quads + q) * in_pairs * kQuad;
         for (int32_t slot = 0; slot < tiles; slot += kAtOnce) {
-          multiply_tiles(weights, inputs + (int64_t{position} * in_pairs * kBlockTiles + slot) * kBytes,
+          multiply_tiles(weights, inputs + position * position_step(in.shape.channels) + slot * kBytes,
                          products + (((q - quad) * kBlockTiles + slot) * kQuad * kPositions + position) * kBytes);
         }
       }
@@ -188,12 +195,14 @@ struct Winograd {
     for (auto& tile : acc) {
       for (Vec& sum : tile) sum = V::broadcast(0);
     }
-    for (int32_t pair = 0; pair < in_pairs; ++pair, from += kBlockTiles * kBytes, weights += kQuad) {
-      Vec v[kAtOnce];
-      for (int t = 0; t < kAtOnce; ++t) v[t] = V::load(from + t * kBytes);
-      for (int k = 0; k < kQuad; ++k) {
-        const Vec w = V::broadcast(weights[k]);
-        for (int t = 0; t < kAtOnce; ++t) acc[t][k] = V::dot16(acc[t][k], v[t], w);
+    for (int32_t pair = 0; pair < in_pairs; pair += kUnroll, from += kUnroll * kPairBytes, weights += kUnroll * kQuad) {
+      for (int u = 0; u < kUnroll; ++u) {
+        Vec v[kAtOnce];
+        for (int t = 0; t < kAtOnce; ++t) v[t] = V::load(from + u * kPairBytes + t * kBytes);
+        for (int k = 0; k < kQuad; ++k) {
+          const Vec w = V::broadcast(weights[u * kQuad + k]);
+          for (int t = 0; t < kAtOnce; ++t) acc[t][k] = V::dot16(acc[t][k], v[t], w);
+        }
       }
     }
     for (auto& tile : acc) {

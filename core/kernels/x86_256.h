@@ -52,6 +52,7 @@ struct Avx2Vector {
   static Vec four32(Vec a) { return _mm256_slli_epi32(a, 2); }
   static Vec add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
   static Vec sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
+  static Vec mul16(Vec pairs, Vec weights) { return _mm256_madd_epi16(pairs, weights); }
   static Vec four16(Vec a) { return _mm256_slli_epi16(a, 2); }
   static Vec even16(Vec bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi16(255)); }
   static Vec odd16(Vec bytes) { return _mm256_srli_epi16(bytes, 8); }
