@@ -19,7 +19,7 @@ from intrs.certificate import Certifier
 from intrs.noise import KINDS, SHIPPED, Noise
 
 PROOFS = Path(__file__).parents[1] / "proofs"
-CHECKERS = ["intervals", "check_noise", "check_certificate"]
+CHECKERS = ["intervals", "check_noise", "check_certificate", "check_winograd"]
 SHIPPED_TABLES = [f"{kind}-{sigma}.bin" for kind in KINDS for sigma in SHIPPED]
 
 
@@ -171,3 +171,27 @@ def test_exit_codes(tmp_path: Path) -> None:
     for (script, *arguments), code in runs.items():
         command = [sys.executable, str(PROOFS / str(script)), *map(str, arguments)]
         assert subprocess.run(command, capture_output=True, check=False).returncode == code
+
+
+def test_winograd_tiles_are_exact() -> None:
+    checker = importlib.import_module("check_winograd")
+    assert "sums below 2^25" in checker.check(checker.HEADER.read_text())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("4  0 -5  0  1  0", "4  0 -4  0  1  0"),
+        ("1  2  4 ", "1  2  3 "),
+        ("24 y0", "12 y0"),
+        ("kNinth = 954437177", "kNinth = 954437179"),
+        ("{3, 2, 1, 1}", "{3, 2, 2, 1}"),
+        (">= 1 << 25", ">= 1 << 26"),
+    ],
+)
+def test_altered_winograd_tiles_are_refused(old: str, new: str) -> None:
+    checker = importlib.import_module("check_winograd")
+    text = checker.HEADER.read_text()
+    assert old in text
+    with pytest.raises(checker.CheckError):
+        checker.check(text.replace(old, new))
