@@ -1,0 +1,43 @@
+"""`intrs report`: one self-contained page about one or several runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from intrs.cli.make import _check_new
+from intrs.cli.screen import meter, printable
+from intrs.report.runs import open_runs
+from intrs.results import write_whole
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from intrs.report.gallery import Gallery
+    from intrs.report.runs import Entry
+
+
+def report(args: Namespace) -> int:
+    """Read the runs, draw their images, write the page."""
+    from intrs.report.page import page
+
+    _check_new(args.out, args.overwrite)
+    entries = open_runs(args.results, args.label, joined=args.join)
+    images = None if args.no_images else _gallery(entries, args)
+    made = page(entries, images, title=args.title, which=args.paper).encode("utf-8", "backslashreplace")
+    write_whole(args.out, made)
+    for remark in images.remarks if images else ():
+        print(printable(remark))
+    unfinished = [entry.name for entry in entries if not entry.log.complete]
+    note = f"; unfinished: {', '.join(unfinished)}" if unfinished else ""
+    shown = sum(len(run["cards"]) for run in images.runs) if images else 0
+    print(printable(f"{args.out}: runs: {len(entries)}, images: {shown}, {len(made):,} bytes{note}"))
+    return 0
+
+
+def _gallery(entries: Sequence[Entry], args: Namespace) -> Gallery:
+    from intrs.report.gallery import gallery
+
+    most = sum(min(args.max_images, len(entry.log.answers)) for entry in entries)
+    with meter(most, 0, "images") as show_progress:
+        return gallery(entries, args.data, args.max_images, lambda done: show_progress(done, f"image {done:,}"))

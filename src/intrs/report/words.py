@@ -1,0 +1,217 @@
+"""The page in plain words: what was found, what it rests on, what keeps runs from being compared."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from intrs.certificate import parse_alpha
+from intrs.metrics import FEWEST_FOR_NORMAL
+from intrs.noise import PIXEL_RANGE
+from intrs.report.runs import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from intrs.metrics import Log, Share
+    from intrs.report.runs import Entry
+    from intrs.results import Run
+
+HEADLINE_RADII = tuple(Fraction(r) for r in ("0.25", "0.1", "0.05", "0"))
+
+
+def percent(share: Share) -> str:
+    """A percentage with one digit."""
+    return "–" if share.value is None else f"{100 * share.value:.1f} %"
+
+
+def headline_radius(log: Log) -> Fraction:
+    """The first of a few radii at which anything is certified."""
+    return next((r for r in HEADLINE_RADII if log.certified_accuracy(r).part), Fraction(0))
+
+
+def headline(entries: Sequence[Entry]) -> str:
+    """The page's title."""
+    if len(entries) > 1:
+        return f"{len(entries)} runs compared"
+    log = entries[0].log
+    if not log.has_radii:
+        return f"{_of_images(log.certified_accuracy(Fraction(0)))} are predicted correctly."
+    radius = headline_radius(log)
+    hits = log.certified_accuracy(radius)
+    kept = "keeps its right class" if hits.part == 1 else "keep their right class"
+    return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}."
+
+
+def _of_images(share: Share) -> str:
+    return f"{share.part:,} of {share.whole:,} images"
+
+
+def brief(entry: Entry) -> str:
+    """What one of several runs found."""
+    log, radius = entry.log, headline_radius(entry.log)
+    right, far, quiet = log.certified_accuracy(Fraction(0)), log.certified_accuracy(radius), log.abstained()
+    reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
+    mark = "" if log.complete else f" so far, of {log.planned:,} planned"
+    what = "classified correctly and certified" if log.has_radii else "predicted correctly"
+    return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} got no answer."
+
+
+def findings(entry: Entry) -> str:
+    """What a single run found."""
+    log, zero = entry.log, Fraction(0)
+    right, quiet = log.certified_accuracy(zero), log.abstained()
+    began = "" if log.complete else f"This run is unfinished: {len(log.answers):,} of {log.planned:,} images so far. "
+    rest = f"{quiet.part:,} got no answer." if quiet.part else "None was left without an answer."
+    if not log.has_radii:
+        return (
+            f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a class, "
+            f"{right.part:,} of them ({percent(right)} of all) the right one. {rest}"
+        )
+    radius = headline_radius(log)
+    far = log.certified_accuracy(radius)
+    reach = f"; for {far.part:,} ({percent(far)}) it is right and holds to radius {plain(radius)} or more"
+    return (
+        f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a certificate, that "
+        f"is a class and a radius. For {right.part:,} ({percent(right)} of all) the class is the right one"
+        f"{reach if radius else ''}. {rest}"
+    )
+
+
+def meaning(entries: Sequence[Entry]) -> list[str]:
+    """What "certified" means, in one sentence; nothing for logs of other programs, which say what they please."""
+    runs = [entry.log.run for entry in entries if entry.log.run and entry.log.has_radii]
+    if not runs:
+        return []
+    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
+    return [
+        "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
+        f"this one is within the radius (the pixel range being 1). Each certificate fails with probability {alphas} at "
+        "most; the end of this page says what that rests on."
+    ]
+
+
+# --- What it rests on ------------------------------------------------------------------------------------------------
+
+
+def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
+    """What a certificate says, and under which conditions, a sentence or two each."""
+    runs = [entry.log.run for entry in entries if entry.log.run]
+    certified = [run for run in runs if run.command != "predict"]
+    foreign = [entry.name for entry in entries if not entry.log.run]
+    return [
+        *(_of_certificates(certified, dimension) if certified else []),
+        *(_of_predictions(runs) if len(certified) < len(runs) else []),
+        *(_of_own_runs(runs, entries) if runs else []),
+        *([_of_foreign(foreign)] if foreign else []),
+        "Intervals are at 95 % and about the images, which are a sample: others from the same source would give other "
+        "numbers. For shares they are Clopper and Pearson's, which are exact; for the average radius the normal "
+        f"interval, given from {FEWEST_FOR_NORMAL} images on. The bands about the curves hold point by point.",
+    ]
+
+
+def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
+    says = (
+        "A certificate of radius r says: whatever whole-number changes are made to the pixel values, if their "
+        f"Euclidean length is at most r times the pixel range of {PIXEL_RANGE}, the smoothed classifier keeps its "
+        "class."
+    )
+    made = [says + (" " + _example(Fraction(1, 4), dimension) if dimension else "")]
+    if any(run.bound == "paper" for run in runs):
+        made.append(
+            "Some radii here are the paper's own (bound “paper”): they are proved for changes of one value at a time "
+            "only. The “sound” bound is proved for all."
+        )
+    if any(run.adaptive for run in runs):
+        made.append(
+            "Adaptive runs stop sampling an image when what was asked for is decided. Its radius is what had been "
+            "shown by then: as sure as any other, but often smaller than all samples would have given."
+        )
+    return made
+
+
+def _example(radius: Fraction, dimension: int) -> str:
+    square = math.floor((PIXEL_RANGE * radius) ** 2)
+    values = f"all {dimension:,} values" if square >= dimension else f"{square:,} of the {dimension:,} values"
+    return (
+        f"Radius {plain(radius)} covers, among much else, one value changed by {math.isqrt(square)} levels, "
+        f"and {values} changed by one."
+    )
+
+
+def _of_predictions(runs: Sequence[Run]) -> list[str]:
+    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs if run.command == "predict")
+    return [f"A prediction is another class than the smoothed classifier's with probability at most {alphas}."]
+
+
+def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
+    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
+    noises = _list(f"{run.noise} Gaussian noise of σ {_sigma(run)}" for run in runs)
+    false = sum(parse_alpha(e.log.run.alpha) * e.log.answered().part for e in entries if e.log.run)
+    return [
+        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits: of all "
+        f"answers here at most {float(false):.2g} on average.",
+        f"All of it is about the smoothed classifier, the class that the network gives most often under {noises}. It "
+        "says nothing about the network without noise, nor whether a class is the right one.",
+        "It rests on ChaCha20’s bits being as good as random, on the seed not having been chosen to please, and on the "
+        "network being the one whose identity is given below. “intrs verify” computes every line again.",
+    ]
+
+
+def _sigma(run: Run) -> str:
+    sigma = Fraction(run.sigma)
+    return f"{plain(sigma)} ({float(PIXEL_RANGE * sigma):g} pixel levels)"
+
+
+def _of_foreign(names: Sequence[str]) -> str:
+    one = len(names) == 1
+    return (
+        f"{_list(names)} {'is a log' if one else 'are logs'} of another program. Noise, samples and error rate are not "
+        f"in the {'file' if one else 'files'}; the radii are as that program printed them and cannot be computed again."
+    )
+
+
+def _list(words: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(words))
+    return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
+
+
+# --- What keeps runs from being compared -----------------------------------------------------------------------------
+
+SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
+    ("samples an image", lambda run: f"at most {run.n:,}" if run.adaptive else f"{run.n:,}"),
+    ("α", lambda run: plain(parse_alpha(run.alpha))),
+    ("noise", lambda run: run.noise),
+    ("bound", lambda run: f"{run.bound or 'none'}, {run.form or 'no'}-class"),
+    ("command", lambda run: run.command),
+)
+
+
+def cautions(entries: Sequence[Entry]) -> list[str]:
+    """Why numbers of different runs may differ for other reasons than the models."""
+    made = [
+        f"{entry.name} is unfinished: {len(entry.log.answers):,} of {entry.log.planned:,} images so far."
+        for entry in entries
+        if not entry.log.complete
+    ]
+    for setting, value in SETTINGS:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for entry in entries:
+            if entry.log.run:
+                groups[value(entry.log.run)].append(entry.name)
+        if len(groups) > 1:
+            made.append(f"The runs differ in {setting}: " + "; ".join(f"{v} in {_list(n)}" for v, n in groups.items()))
+    return [*made, *_different_images(entries)]
+
+
+def _different_images(entries: Sequence[Entry]) -> list[str]:
+    groups: dict[frozenset[int], list[str]] = defaultdict(list)
+    for entry in entries:
+        groups[frozenset(answer.idx for answer in entry.log.answers)].append(entry.name)
+    if len(groups) <= 1:
+        return []
+    counts = "; ".join(f"{len(images):,} in {_list(names)}" for images, names in groups.items())
+    common = len(frozenset.intersection(*groups))
+    return [f"The runs are about different images: {counts}. They have {common:,} in common."]

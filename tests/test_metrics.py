@@ -1,0 +1,313 @@
+"""Metrics: equal to a few lines of pandas, and no number where there is none."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+from test_results import ROWS, RUN, write
+
+from intrs import metrics
+from intrs.errors import IntrsError
+from intrs.metrics import Mean, Share
+from intrs.results import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Every twentieth line of a public log of 10,000 CIFAR-10 test images (jh-jeong/smoothing-consistency, MIT).
+EXCERPT = Path(__file__).parent / "files" / "resnet20_gaussian_sigma0.50_every20th.tsv.xz"
+HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+LINES = (
+    "0\t3\t3\t0.5\t1\t0:00:01",
+    "1\t8\t-1\t0.0\t0\t0:00:01",
+    "2\t8\t1\t0.25\t0\t0:00:01",
+    "3\t1\t1\t0.25\t1\t0:00:01",
+)
+RADII = [Fraction(k, 20) for k in range(41)]
+
+
+def log_file(path: Path, lines: Sequence[str] = LINES, header: str = HEADER) -> Path:
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def certified_accuracy(frame: Any, radius: Fraction) -> float:
+    """The definition, in pandas."""
+    return float(((frame.correct == 1) & (frame.radius >= float(radius))).mean())
+
+
+# --- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_public_log_against_pandas() -> None:
+    log, frame = metrics.read(EXCERPT), pd.read_csv(EXCERPT, delimiter="\t")
+    answered = frame[frame.predict != -1]
+    assert len(log.answers) == 500
+    for radius in RADII:
+        assert log.certified_accuracy(radius).value == certified_accuracy(frame, radius)
+        assert log.certified_accuracy(radius, "answered").value == certified_accuracy(answered, radius)
+        assert log.certified(radius).part == (answered.radius >= float(radius)).sum()
+    assert log.answered().value == len(answered) / 500
+    assert log.abstained() == Share(500 - len(answered), 500)
+    acr = log.average_radius()
+    assert acr is not None
+    assert acr.value == pytest.approx((frame.radius * frame.correct).mean(), rel=1e-12)
+    assert log.plain_accuracy() is None, "a log without votes says nothing of it"
+    assert (log.run, log.complete, log.planned) == (None, True, 500)
+
+
+PUBLISHED = {
+    "cifar10_resnet20_gaussian_sigma0.50": ".670 .554 .428 .314 .220 .139 .081",
+    "cifar10_resnet20_consistency10_sigma0.50": ".605 .544 .477 .409 .344 .280 .222",
+    "cifar10_resnet110_gaussian_sigma0.25": ".766 .612 .422 .251",
+}
+
+
+@pytest.mark.skipif("INTRS_PUBLIC_LOGS" not in os.environ, reason="INTRS_PUBLIC_LOGS names no folder of public logs")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_accuracies(name: str) -> None:
+    log = metrics.read(Path(os.environ["INTRS_PUBLIC_LOGS"]) / f"{name}.tsv.xz")
+    found = [log.certified_accuracy(Fraction(k, 4)).value for k in range(len(PUBLISHED[name].split()))]
+    assert " ".join(f"{value:.3f}"[1:] for value in found if value is not None) == PUBLISHED[name]
+
+
+def test_our_results_against_pandas_and_the_summary(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    log, frame = metrics.read(path), pd.read_csv(path, delimiter="\t")
+    for radius in RADII:
+        assert log.certified_accuracy(radius).value == certified_accuracy(frame, radius)
+    summary = Summary.of(ROWS)
+    assert [log.certified_accuracy(Fraction(k, 4)).part for k in range(len(summary.hits))] == list(summary.hits)
+    assert log.answered() == Share(summary.answered, summary.images)
+    assert log.plain_accuracy() == Share(3, 4), "class 1 has most votes everywhere, and is the label of three"
+    assert (log.run, log.complete, log.planned) == (RUN, True, 4)
+
+
+def test_radii_are_compared_exactly(tmp_path: Path) -> None:
+    """65025 squared levels are radius 1, and 65024 are less, however close."""
+    log = metrics.read(write(tmp_path / "r.tsv", ROWS))
+    assert log.certified(Fraction(1)).part == 1
+    assert log.certified(1 + Fraction(1, 10**30)).part == 0
+    below = Fraction(65024, 65025)  # its root exceeds it
+    assert log.certified(below).part == 2
+
+
+def binomial(n: int, k: int, p: float) -> float:
+    return math.comb(n, k) * p**k * (1 - p) ** (n - k)
+
+
+def test_share_intervals_are_clopper_and_pearson_s() -> None:
+    for part, whole in ((0, 7), (7, 7), (3, 7), (125, 200)):
+        interval = Share(part, whole).interval
+        assert interval is not None
+        low, high = interval
+        if part:
+            assert sum(binomial(whole, i, low) for i in range(part, whole + 1)) == pytest.approx(0.025, rel=1e-9)
+        else:
+            assert low == 0
+        if part < whole:
+            assert sum(binomial(whole, i, high) for i in range(part + 1)) == pytest.approx(0.025, rel=1e-9)
+        else:
+            assert high == 1
+
+
+def test_share_of_nothing() -> None:
+    assert Share(0, 0).value is None
+    assert Share(0, 0).interval is None
+
+
+def test_mean_intervals() -> None:
+    """Independent: NumPy, and the textbook's 1.96."""
+    values = np.random.default_rng(5).random(400).tolist()
+    found = Mean.of(values)
+    assert found is not None
+    assert found.interval is not None
+    half = 1.959963984540054 * np.std(values, ddof=1) / 20
+    assert found.interval == pytest.approx((np.mean(values) - half, np.mean(values) + half), rel=1e-12)
+    few = Mean.of(values[:29])
+    assert few is not None
+    assert few.interval is None
+    assert Mean.of([]) is None
+
+
+def test_an_unfinished_run(tmp_path: Path) -> None:
+    log = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9)))
+    assert (log.complete, log.planned, len(log.answers)) == (False, 9, 4)
+
+
+def test_predictions_have_no_radius(tmp_path: Path) -> None:
+    log = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, command="predict")))
+    assert not log.has_radii
+
+
+# --- Logs of descendants ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("idx\tlabel\tpredict\tradius\tcorrect\tpABar\tAt\tAd\ttime", "0\t3\t3\t0.5\t1\t0.99\t1\t2\t0:00:01"),
+        ("original_idx\tlabel\tpredict\tradius\tcorrect\ttime", "0\t3\t3\t5e-1\t1\t0:00:01"),
+        ("idx\tlabel\tpredict\tradius", "0\t3\t3\t.5".replace("\t.5", "\t0.5")),
+        ("index\tlabel\tpredict\tradius\tSta_correct\ttime\tcount", "0\t3\t3.0\t0.500\t0\t-\t7"),
+    ],
+)
+def test_other_headers(tmp_path: Path, header: str, line: str) -> None:
+    (answer,) = metrics.read(log_file(tmp_path / "l.tsv", [line], header)).answers
+    assert (answer.idx, answer.label, answer.predict, answer.square) == (0, 3, 3, Fraction(1, 4))
+
+
+def test_windows_line_ends_and_xz(tmp_path: Path) -> None:
+    text = "\r\n".join([HEADER, *LINES]) + "\r\n"
+    (tmp_path / "l.tsv.xz").write_bytes(lzma.compress(text.encode()))
+    log = metrics.read(tmp_path / "l.tsv.xz")
+    assert log.certified_accuracy(Fraction(1, 4)) == Share(2, 4)
+    assert log.certified_accuracy(Fraction(0), "answered") == Share(2, 3)
+
+
+def replaced(number: int, line: str) -> list[str]:
+    return [line if i == number else old for i, old in enumerate(LINES)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (replaced(1, "1\t8\t-1\t0.0\t0"), r"line 3: malformed \(5 columns where the first line names 6\)"),
+        (replaced(0, "0\t3\t3\tnan\t1\t-"), "line 2: malformed .radius is 'nan'"),
+        (replaced(0, "0\t3\t3\tinf\t1\t-"), "radius is 'inf'"),
+        (replaced(0, "0\t3\t3\t-0.5\t1\t-"), "radius is '-0.5'"),
+        (replaced(0, "0\t3\t3\t1e999999999\t1\t-"), "radius is '1e999999999'"),
+        (replaced(0, "0\t3\t3\t1e6\t1\t-"), "radius is 1e6"),
+        (replaced(0, "0\t3\t3\t0.5\t0\t-"), "correct is 0, but predict is 3 and label is 3"),
+        (replaced(0, "0\tcat\t3\t0.5\t0\t-"), "label is 'cat'"),
+        (replaced(0, "0\t-3\t3\t0.5\t0\t-"), "a negative number"),
+        (replaced(3, LINES[0]), "line 5: image 0 was on line 2 already"),
+        (replaced(3, HEADER), "line 5: malformed"),
+        ([], "0 lines"),
+    ],
+)
+def test_malformed_logs(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(IntrsError, match=message):
+        metrics.read(log_file(tmp_path / "l.tsv", lines))
+
+
+@pytest.mark.parametrize(
+    "header", ["", "idx\tlabel\tpredict", "idx label predict radius", "idx\tidx\tlabel\tpredict\tradius"]
+)
+def test_not_a_log(tmp_path: Path, header: str) -> None:
+    with pytest.raises(IntrsError, match="its first line names no column"):
+        metrics.read(log_file(tmp_path / "l.tsv", LINES, header))
+
+
+def test_not_even_text(tmp_path: Path) -> None:
+    (tmp_path / "l.tsv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(IntrsError, match="not a text file"):
+        metrics.read(tmp_path / "l.tsv")
+    (tmp_path / "l.tsv.xz").write_bytes(b"no xz")
+    with pytest.raises(IntrsError, match="cannot read"):
+        metrics.read(tmp_path / "l.tsv.xz")
+    (tmp_path / "half.tsv.xz").write_bytes(EXCERPT.read_bytes()[:1000])
+    with pytest.raises(IntrsError, match="cannot read"):
+        metrics.read(tmp_path / "half.tsv.xz")
+    with pytest.raises(IntrsError, match="No such file"):
+        metrics.read(tmp_path / "none.tsv")
+    (tmp_path / "long.tsv").write_bytes(b"x" * 10**6)
+    with pytest.raises(IntrsError, match="line 1: too long"):
+        metrics.read(tmp_path / "long.tsv")
+
+
+@pytest.mark.parametrize("column", metrics.ONE_VALUE)
+def test_two_runs_in_one_log(tmp_path: Path, column: str) -> None:
+    lines = [f"{line}\t{'0.25' if i < 2 else '0.5'}" for i, line in enumerate(LINES)]
+    with pytest.raises(IntrsError, match=f"line 4: malformed .{column} is 0.5, but 0.25 before: two runs mixed"):
+        metrics.read(log_file(tmp_path / "l.tsv", lines, f"{HEADER}\t{column}"))
+
+
+# --- Our files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_description(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    (tmp_path / "r.tsv.json").unlink()
+    with pytest.raises(IntrsError, match=r"r.tsv.json, which says how it was made, is missing"):
+        metrics.read(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 50}, "runs with different samples are mixed"),
+        ({"n": 200}, "runs with different samples are mixed"),
+        ({"n0": 11}, "runs with different samples are mixed"),
+        ({"max": 3}, "4 lines, but r.tsv.json speaks of 3 images"),
+        ({"sigma": "9"}, "sigma must lie between"),
+        ({"alpha": "2"}, "alpha"),
+        ({"noise": "white"}, "the noise must be one of"),
+    ],
+)
+def test_a_description_of_something_else(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(IntrsError, match=message):
+        metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, **change)))
+
+
+def test_a_packed_results_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    (tmp_path / "p.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
+    with pytest.raises(IntrsError, match="unpack it first"):
+        metrics.read(tmp_path / "p.tsv.xz")
+
+
+# --- Several files ---------------------------------------------------------------------------------------------------
+
+
+def test_join(tmp_path: Path) -> None:
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=3, skip=5)))
+    whole = metrics.read(write(tmp_path / "c.tsv", ROWS))
+    joined = metrics.join([one, two])
+    assert joined.answers == whole.answers
+    assert (joined.planned, joined.complete) == (5, False)
+    assert joined.paths == (tmp_path / "a.tsv", tmp_path / "b.tsv")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("sigma", "1/2"), ("data_sha256", "2" * 64), ("n", 200), ("noise", "rounded"), ("alpha", "1/100"), ("seed", "0x8"),
+     ("bound", "paper"), ("identity", "3" * 64)],
+)  # fmt: skip
+def test_what_must_not_be_joined(tmp_path: Path, field: str, value: Any) -> None:
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2]))
+    rows = [replace(row, n=value) for row in ROWS[2:]] if field == "n" else ROWS[2:]
+    two = metrics.read(write(tmp_path / "b.tsv", rows, replace(RUN, **{field: value})))
+    with pytest.raises(IntrsError, match=f"cannot join .*a.tsv and .*b.tsv:\n  {field} is .* and {value} in the other"):
+        metrics.join([one, two])
+
+
+def test_one_image_twice_or_half_described(tmp_path: Path) -> None:
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS))
+    with pytest.raises(IntrsError, match="image 0 is in both"):
+        metrics.join([one, two])
+    with pytest.raises(IntrsError, match="only one of them says how it was made"):
+        metrics.join([one, metrics.read(log_file(tmp_path / "l.tsv"))])
+
+
+def test_different_data_are_not_compared(tmp_path: Path) -> None:
+    ours = metrics.read(write(tmp_path / "a.tsv", ROWS))  # image 0 is of class 1 there
+    with pytest.raises(IntrsError, match="about different data: image 0 is of class 1 in one and 3 in the other"):
+        metrics.check_comparable([ours, metrics.read(log_file(tmp_path / "l.tsv"))])
+    metrics.check_comparable([ours, metrics.read(log_file(tmp_path / "m.tsv", ["0\t1\t1\t0.5\t1\t-"]))])
+    other = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, data_sha256="2" * 64)))
+    metrics.check_comparable([ours, other])
+    apart = metrics.read(write(tmp_path / "c.tsv", ROWS[:2]))
+    with pytest.raises(IntrsError, match="have no image in common"):
+        metrics.check_comparable([apart, other])

@@ -1,0 +1,155 @@
+"""Figures for papers: what is drawn is what pandas finds, lines carry their names, fonts are in the file."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+from PIL import Image
+from test_metrics import EXCERPT, log_file
+from test_results import ROWS, RUN, write
+
+from intrs.cli import main
+from intrs.report.figure import COLOURS, WIDTHS, drawn
+from intrs.report.runs import open_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intrs.report.runs import Measure
+
+MEASURES: tuple[Measure, ...] = ("all", "answered", "certified")
+
+
+def plot(*arguments: str, code: int = 0) -> None:
+    assert main(["plot", *arguments]) == code
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_line_against_pandas(measure: Measure) -> None:
+    (ax,) = drawn(open_runs([EXCERPT], ["ours"]), [measure], "column", "cifar10").axes
+    frame = pd.read_csv(EXCERPT, delimiter="\t")
+    answered = frame[frame.predict != -1]
+    line, *others = ax.get_lines()
+    radii, shares = (values.tolist() for values in line.get_data())
+    for radius, share in zip(radii, shares, strict=True):
+        counted = answered if measure == "certified" else frame[frame.correct == 1]
+        whole = answered if measure == "answered" else frame
+        assert share == (counted.radius >= round(float(radius), 6)).sum() / len(whole)
+    assert shares[-1] == 0
+    assert len(others) == (0 if measure == "certified" else 1), "the paper's curve at this sigma"
+    for paper in others:
+        assert paper.get_ydata().tolist() == [0.52, 0.39, 0.29, 0.22, 0.15, 0.08]
+
+
+def test_every_line_carries_its_name_and_none_hides_another(tmp_path: Path) -> None:
+    paths = []
+    for i, sigma in enumerate(("0.12", "0.25", "0.50", "1.00")):
+        lines = [f"{k}\t1\t1\t{k * (i + 1) / 100:.4f}\t1\t-" for k in range(60)]
+        paths.append(log_file(tmp_path / f"sigma{sigma}.tsv", lines))
+    (ax,) = drawn(open_runs(paths, ["one", "two", "three", "four"]), ["all"], "column", "cifar10").axes
+    papers = [f"IntRS-quant σ {sigma} (paper)" for sigma in ("0.12", "0.25", "0.5", "1")]
+    assert [text.get_text() for text in ax.texts] == ["one", "two", "three", "four", *papers]
+    assert [text.get_color() for text in ax.texts[:4]] == list(COLOURS[:4])
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    frame = ax.bbox.padded(3)
+    assert all(frame.contains(*corner) for box in boxes for corner in (box.min, box.max))
+
+
+@pytest.mark.parametrize(
+    ("width", "options", "ratio"), [("column", [], 0.62), ("page", ["--cp"], 0.31), ("column", ["--cp"], 1.24)]
+)
+def test_sizes(tmp_path: Path, width: str, options: list[str], ratio: float) -> None:
+    plot(str(EXCERPT), "-o", str(tmp_path / "f.png"), "--width", width, *options)
+    with Image.open(tmp_path / "f.png") as image:
+        assert image.size == pytest.approx((300 * WIDTHS[width], 300 * WIDTHS[width] * ratio), abs=2)
+
+
+def test_pdf_embeds_its_fonts(tmp_path: Path) -> None:
+    plot(str(EXCERPT), "-o", str(tmp_path / "f.pdf"))
+    data = (tmp_path / "f.pdf").read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data, "journals refuse it"
+
+
+def test_svg_needs_no_fonts_and_nothing_else(tmp_path: Path) -> None:
+    plot(str(EXCERPT), "-o", str(tmp_path / "f.svg"), "--label", "<b>&")
+    source = (tmp_path / "f.svg").read_text()
+    assert "<text" not in source, "letters are outlines"
+    assert "<b>" not in source
+    assert not re.search(r'href="http', source)
+
+
+@pytest.mark.parametrize("suffix", [".pdf", ".svg", ".png"])
+def test_the_same_results_give_the_same_figure(tmp_path: Path, suffix: str) -> None:
+    for name in ("a", "b"):
+        plot(str(EXCERPT), "-o", str(tmp_path / (name + suffix)))
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+def test_an_unfinished_run_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9))
+    (ax,) = drawn(open_runs([path], ["A"]), ["all"], "column", "none").axes
+    assert [text.get_text() for text in ax.texts] == ["A (unfinished)"]
+    plot(str(path), "-o", str(tmp_path / "f.svg"))
+    assert "unfinished: m, σ 0.25" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["r.tsv", "-o", "f.jpg"], "ends in .pdf, .png, .svg, not '.jpg'"),
+        (["r.tsv", "-o", "f"], "not 'nothing'"),
+        (["p.tsv", "-o", "f.pdf"], "a run of predictions, which have no radius"),
+        (["r.tsv", "strange.tsv", "-o", "f.pdf"], "about different data"),
+        (["r.tsv", "other.tsv", "--join", "-o", "f.pdf"], "sigma is 1/4 in one and 1/2 in the other"),
+        (["r.tsv", "-o", "there.pdf"], "there.pdf exists; --overwrite"),
+        (["r.tsv"], "-o/--out"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "r.tsv", ROWS)
+    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict"))
+    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], replace(RUN, sigma="1/2"))
+    log_file(tmp_path / "strange.tsv", ["0\t9\t9\t0.5\t1\t-"])
+    (tmp_path / "there.pdf").write_bytes(b"mine")
+    plot(*arguments, code=2)
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("f*"))
+
+
+def test_without_matplotlib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    plot(str(EXCERPT), "-o", str(tmp_path / "f.pdf"), code=2)
+    assert "pip install 'intrs[plot]'" in capsys.readouterr().err
+
+
+def test_pictures_are_not_blank(tmp_path: Path) -> None:
+    """The run's own colour is on the figure."""
+    plot(str(EXCERPT), "-o", str(tmp_path / "f.png"), "--paper", "none")
+    with Image.open(io.BytesIO((tmp_path / "f.png").read_bytes())) as image:
+        counts = {colour: count for count, colour in image.convert("RGB").getcolors(2**24) or []}
+    assert counts.get((0x00, 0x72, 0xB2), 0) > 1000
