@@ -1,4 +1,4 @@
-"""Write a folded network as an int8 ONNX file in QDQ form, with the very integers that the folded network holds.
+"""Write a folded network as an ONNX file: int8 in QDQ form, with the very integers that it holds, or plain float32.
 
 Choices that other programs' bugs dictate: every QuantizeLinear and DequantizeLinear has scale and zero-point
 initializers of its own (ONNX Runtime fails on shared ones), scales of a whole tensor are of rank 0, biases are int32 of
@@ -16,7 +16,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import fx, nn
 
-from intrs.train.quant import ActQuant, Folded, Normalize
+from intrs.results import write_whole
+from intrs.train.quant import ActQuant, FloatFolded, Folded, Normalize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,10 +66,17 @@ class _Writer:
         codes = layer.codes.contiguous().numpy().astype(np.int8)
         weight = self.dequantize(codes, layer.scale.numpy(), f"{name}.weight")
         bias = self.dequantize(layer.bias.numpy().astype(np.int32), layer.out_scale.numpy(), f"{name}.bias")
+        return self.product(x, weight, bias, layer, list(codes.shape[2:]), name)
+
+    def float_layer(self, x: str, layer: FloatFolded, name: str) -> str:
+        weight = self.constant(f"{name}.weight", layer.weight.contiguous().numpy())
+        bias = self.constant(f"{name}.bias", layer.bias.numpy())
+        return self.product(x, weight, bias, layer, list(layer.weight.shape[2:]), name)
+
+    def product(self, x: str, weight: str, bias: str, layer: Folded | FloatFolded, kernel: list[int], name: str) -> str:
         if layer.conv is None:
             return self.node("Gemm", [x, weight, bias], name, transB=1)
         stride, pad, groups = layer.conv
-        kernel = list(layer.codes.shape[2:])
         return self.node(
             "Conv", [x, weight, bias], name,
             kernel_shape=kernel, strides=[stride] * 2, pads=[pad] * 4, dilations=[1, 1], group=groups,
@@ -83,6 +91,10 @@ def _emit_module(writer: _Writer, layer: nn.Module, x: str, name: str) -> str:
             return writer.quantize(x, layer, name)
         case Folded():
             return writer.layer(x, layer, name)
+        case FloatFolded():
+            return writer.float_layer(x, layer, name)
+        case nn.Identity():
+            return x
         case nn.AdaptiveAvgPool2d() if layer.output_size == 1:
             return writer.node("GlobalAveragePool", [x], name)
     raise ValueError(f"{name}: no ONNX form for {type(layer).__name__}")
@@ -99,13 +111,18 @@ def _emit_function(writer: _Writer, model: fx.GraphModule, node: fx.Node, inputs
         assert isinstance(source, fx.Node)
         flat = writer.node("Flatten", inputs, node.name, axis=1)
         layer = model.get_submodule(str(source.target))
+        if isinstance(layer, nn.Identity):  # of the float form
+            return flat
         assert isinstance(layer, ActQuant), f"{node.name}: flatten must follow a quantizer"
         return writer.quantize(flat, layer, node.name)
     raise ValueError(f"{node.name}: no ONNX form for {node.target}")
 
 
-def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = "") -> onnx.ModelProto:
-    """Return the checked ONNX model: float input "image" (batch, channels, height, width), float output "logits"."""
+def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = "", sigma: str = "") -> onnx.ModelProto:
+    """Return the checked ONNX model: float input "image" (batch, channels, height, width), float output "logits".
+
+    sigma, if given, is noted in the file, for `intrs certify` to take when told nothing else.
+    """
     writer, names = _Writer(), dict[fx.Node, str]()
     for node in model.graph.nodes:
         inputs = [names[a] for a in node.args if isinstance(a, fx.Node)]
@@ -124,12 +141,13 @@ def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = 
     graph = helper.make_graph(writer.nodes, "network", [image], [logits], writer.initializers)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="intrs")
     proto.ir_version, proto.doc_string = IR_VERSION, doc
+    helper.set_model_props(proto, {"intrs.pixels": "unit"} | ({"intrs.sigma": sigma} if sigma else {}))
     onnx.checker.check_model(proto, full_check=True)
     return proto
 
 
-def save_onnx(model: fx.GraphModule, path: Path, input_shape: Shape, classes: int, doc: str = "") -> None:
+def save_onnx(
+    model: fx.GraphModule, path: Path, input_shape: Shape, classes: int, doc: str = "", sigma: str = ""
+) -> None:
     """Write the file in one move, so that a reader never sees half of it."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(to_onnx(model, input_shape, classes, doc).SerializeToString())
-    part.replace(path)
+    write_whole(path, to_onnx(model, input_shape, classes, doc, sigma).SerializeToString())

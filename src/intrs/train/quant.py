@@ -136,13 +136,22 @@ class ConvBN(nn.Module):
         out: Tensor = self.bn(fn.conv2d(x, weight, None, self.stride, self.padding, 1, self.groups))
         return out
 
-    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return weight codes, their scales (float64, may be zero) and the float bias, with BN folded in."""
-        codes, scale = weight_codes(self.weight.detach())
+    def _bn(self) -> tuple[Tensor, Tensor]:
+        """Batch normalisation with its running statistics as factor and summand, in float64."""
         assert self.bn.running_mean is not None
         assert self.bn.running_var is not None
         factor = self.bn.weight.detach().double() / (self.bn.running_var.double() + self.bn.eps).sqrt()
-        bias = self.bn.bias.detach().double() - self.bn.running_mean.double() * factor
+        return factor, self.bn.bias.detach().double() - self.bn.running_mean.double() * factor
+
+    def float_folded(self) -> tuple[Tensor, Tensor]:
+        """Return float weights and bias with BN folded in."""
+        factor, bias = self._bn()
+        return (self.weight.detach().double() * factor.reshape(-1, 1, 1, 1)).float(), bias.float()
+
+    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weight codes, their scales (float64, may be zero) and the float bias, with BN folded in."""
+        codes, scale = weight_codes(self.weight.detach())
+        factor, bias = self._bn()
         sign = torch.where(factor < 0, -1.0, 1.0).to(codes.dtype)
         return codes * sign.reshape(-1, 1, 1, 1), scale.double() * factor.abs(), bias
 
@@ -155,6 +164,10 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Multiply and add the bias."""
         return fn.linear(x, fake_weight(self.weight) if self.quant else self.weight, self.bias)
+
+    def float_folded(self) -> tuple[Tensor, Tensor]:
+        """Return float weights and bias."""
+        return self.weight.detach(), self.bias.detach()
 
     def folded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return weight codes, their scales and the float bias."""
@@ -203,6 +216,27 @@ class Folded(nn.Module):
         return sums * self.out_scale.reshape(1, -1, 1, 1)
 
 
+class FloatFolded(nn.Module):
+    """A convolution or fully connected layer in float32, batch normalisation folded in."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: ConvBN | Linear) -> None:
+        super().__init__()
+        weight, bias = layer.float_folded()
+        self.conv = (layer.stride, layer.padding, layer.groups) if isinstance(layer, ConvBN) else None
+        self.register_buffer("weight", weight)
+        self.register_buffer("bias", bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve or multiply, and add the bias."""
+        if self.conv is None:
+            return fn.linear(x, self.weight, self.bias)
+        stride, padding, groups = self.conv
+        return fn.conv2d(x, self.weight, self.bias, stride, padding, 1, groups)
+
+
 class _Tracer(fx.Tracer):
     """Trace a network down to the layers of this module."""
 
@@ -220,6 +254,22 @@ def fold(model: nn.Module) -> fx.GraphModule:
         layer = folded.get_submodule(node.target) if node.op == "call_module" else None
         if isinstance(layer, ConvBN | Linear):
             folded.add_submodule(node.target, Folded(layer, input_quant(folded, node).scale))
+    folded.delete_all_unused_submodules()
+    folded.recompile()
+    return folded.requires_grad_(False)
+
+
+def fold_float(model: nn.Module) -> fx.GraphModule:
+    """Return the float32 form of a network, without quantizers, for the ONNX writer."""
+    model = copy.deepcopy(model).eval()
+    graph = _Tracer().trace(model)
+    folded = fx.GraphModule(model, graph)
+    for node in graph.nodes:
+        layer = folded.get_submodule(node.target) if node.op == "call_module" else None
+        if isinstance(layer, ConvBN | Linear):
+            folded.add_submodule(node.target, FloatFolded(layer))
+        elif isinstance(layer, ActQuant):
+            folded.add_submodule(node.target, nn.Identity())
     folded.delete_all_unused_submodules()
     folded.recompile()
     return folded.requires_grad_(False)

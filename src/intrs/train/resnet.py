@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 from intrs.train.quant import ActQuant, ConvBN, Linear, Normalize
 
-# Mean and standard deviation of the CIFAR-10 training images, on the scale 0..255.
-CIFAR10_MEAN = (125.307, 122.950, 113.865)
-CIFAR10_STD = (62.993, 62.089, 66.705)
+WIDTHS = (16, 32, 64)
 
 
 class Block(nn.Module):
@@ -37,13 +35,17 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """ResNet-(6n+2) on images of p/255, p an integer pixel plus integer noise, of shape (batch, 3, 32, 32)."""
+    """ResNet-(6n+2) on images of p/255, p a pixel plus noise, of shape (batch, channels, height, width).
 
-    def __init__(self, n: int, classes: int = 10, widths: tuple[int, ...] = (16, 32, 64)) -> None:
+    mean and std are those of the training images, by channel, on the scale 0..1.
+    """
+
+    def __init__(
+        self, n: int, mean: list[float], std: list[float], classes: int, widths: tuple[int, ...] = WIDTHS
+    ) -> None:
         super().__init__()
-        self.normalize = Normalize([m / 255 for m in CIFAR10_MEAN], [s / 255 for s in CIFAR10_STD])
-        self.quant_in = ActQuant(signed=True)
-        self.stem, self.quant_stem = ConvBN(3, widths[0], 3), ActQuant(signed=False)
+        self.normalize, self.quant_in = Normalize(mean, std), ActQuant(signed=True)
+        self.stem, self.quant_stem = ConvBN(len(mean), widths[0], 3), ActQuant(signed=False)
         blocks, cin = [], widths[0]
         for stage, width in enumerate(widths):
             for i in range(n):

@@ -1,0 +1,57 @@
+"""The model card: where a network comes from, what it can do and what it cannot, beside its ONNX file."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from intrs import __version__
+
+if TYPE_CHECKING:
+    from intrs.data import Images
+    from intrs.train.architectures import Task
+    from intrs.train.checkpoint import Checkpoint
+
+FORMAT = "intrs model card 1"
+
+
+def make_card(
+    kept: Checkpoint, task: Task, train: Images, test: Images, results: dict[str, Any], command: str
+) -> dict[str, Any]:
+    """Everything that is known of a finished run."""
+    recipe, log = kept.recipe, kept.log
+    height, width, channels = task.image_shape
+    return {
+        "format": FORMAT,
+        "name": recipe.name,
+        "architecture": recipe.architecture,
+        "input": f"image, float (batch, {channels}, {height}, {width}): (pixel + noise) / 255, not clipped",
+        "output": f"logits, float (batch, {task.classes})",
+        "classes": list(train.classes) or task.classes,
+        "data": {"name": train.name, "train": _set(train), "test": _set(test)},
+        "command": command,
+        "recipe": recipe.to_json(),
+        "seconds": round(sum(entry["seconds"] for entry in log)),
+        "threads": sorted({entry["threads"] for entry in log}),
+        "made_with": {"intrs": __version__, "torch": version("torch"), "machine": platform.machine()},
+        "results": results,
+        "limits": _limits(kept, train),
+    }
+
+
+def _set(images: Images) -> dict[str, Any]:
+    return {"images": len(images), "sha256": images.sha256}
+
+
+def _limits(kept: Checkpoint, train: Images) -> list[str]:
+    recipe = kept.recipe
+    height, width, _ = train.image_shape
+    limits = [f"Knows the classes of {train.name} and images of {width} x {height} pixels only."]
+    if recipe.sigma:
+        limits.append(f"Made for noise of sigma {recipe.sigma}; what it does under other noise was not measured.")
+    else:
+        limits.append("Trained without noise: not meant for certificates.")
+    limits.append("One seed, no choice of checkpoint; the test images served for the numbers of this card alone.")
+    limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")
+    return limits

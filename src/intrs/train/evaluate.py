@@ -1,0 +1,73 @@
+"""What came of a run: ONNX files, and the accuracy of each form of the network on the same noisy images."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from intrs.exchange.onnx_in import load
+from intrs.train import architectures
+from intrs.train.batches import HeldOut
+from intrs.train.engine import Predict, accuracy, classes, predictor
+from intrs.train.onnx_out import save_onnx
+from intrs.train.quant import fold, fold_float, set_mode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intrs.data import Images
+    from intrs.train.architectures import Task
+    from intrs.train.checkpoint import Checkpoint
+
+LEAST_AGREEMENT, MOST_DIFFERENCE = 0.99, 0.003  # of integer and fake-quantized network
+
+
+def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
+    """Write the networks of a finished run as ONNX files: "fp32", and "int8" if there was a phase for it."""
+    recipe, files = kept.recipe, {"fp32": kept.folder / f"{kept.recipe.name}-fp32.onnx"}
+    height, width, channels = task.image_shape
+    doc = f"{recipe.name}: {recipe.data}, {recipe.noise} noise, {recipe.objective}"
+    model = architectures.build(recipe.architecture, task, 0)
+    kept.load_float(model)
+    save_onnx(fold_float(model), files["fp32"], (channels, height, width), task.classes, doc, recipe.sigma)
+    if recipe.qat_epochs:
+        files["int8"] = kept.folder / f"{recipe.name}.onnx"
+        kept.load(model)
+        save_onnx(fold(model), files["int8"], (channels, height, width), task.classes, doc, recipe.sigma)
+    return files
+
+
+def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path]) -> dict[str, Any]:
+    """Measure the forms of the network on all test images, one draw of integer noise each, the same for all."""
+    data, networks = HeldOut(test, kept.recipe), dict[str, Predict]()
+    float_model = architectures.build(kept.recipe.architecture, task, 0)
+    kept.load_float(float_model)
+    networks["fp32"] = predictor(float_model.eval())
+    results: dict[str, Any] = {"test_images": len(test), "files": {k: _file(path) for k, path in files.items()}}
+    if "int8" in files:
+        trained = architectures.build(kept.recipe.architecture, task, 0)
+        kept.load(trained)
+        set_mode(trained, "quant")
+        integer = load(files["int8"])
+        networks |= {"fake_quantized": predictor(trained.eval()), "integer": integer.predict}
+        results["identity"] = integer.identity
+    noisy = {name: classes(network, data) for name, network in networks.items()}
+    results["noisy_accuracy"] = {name: float((found == data.labels).mean()) for name, found in noisy.items()}
+    results["accuracy"] = {name: accuracy(network, data, noisy=False) for name, network in networks.items()}
+    if "int8" in files:
+        results["agreement"] = float((noisy["fake_quantized"] == noisy["integer"]).mean())
+    return results
+
+
+def faithful(results: dict[str, Any]) -> bool:
+    """Whether the integer network is the fake-quantized one, as far as can be asked for."""
+    if "agreement" not in results:
+        return True
+    found = results["noisy_accuracy"]
+    difference = abs(found["fake_quantized"] - found["integer"])
+    return bool(results["agreement"] >= LEAST_AGREEMENT and difference <= MOST_DIFFERENCE)
+
+
+def _file(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {"name": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
