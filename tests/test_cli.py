@@ -387,6 +387,19 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --out old.tsv", "old.tsv exists; --resume continues it"),
         ("tiny.onnx tiny.npz --out precious.txt --overwrite", "not a results file"),
         ("tiny.onnx tiny.npz --out precious.txt --resume", "not a results file"),
+        ("tiny.onnx tiny.npz --radii .25", "--give-up are for adaptive runs; add --adaptive"),
+        ("tiny.onnx tiny.npz --precision 1%", "--give-up are for adaptive runs; add --adaptive"),
+        ("tiny.onnx tiny.npz --adaptive --radii .25 --precision 1%", "ask for one of the two"),
+        ("tiny.onnx tiny.npz --adaptive --radii .25,,.5", "argument --radii: numbers with commas"),
+        ("tiny.onnx tiny.npz --adaptive --radii .25,x", "a radius must be a number"),
+        ("tiny.onnx tiny.npz --adaptive --radii=-1", "at most 100 radii can be asked for, each from 0"),
+        ("tiny.onnx tiny.npz --adaptive --radii 5", "certify nothing that was asked for"),
+        ("tiny.onnx tiny.npz --adaptive --n 10", "certify nothing that was asked for"),
+        ("tiny.onnx tiny.npz --adaptive --n 9", "every image would be an abstention"),
+        ("tiny.onnx tiny.npz --adaptive --precision 0%", "precision must lie between 0 and 1"),
+        ("tiny.onnx tiny.npz --adaptive --precision 1% --give-up .1", "--give-up is for --radii"),
+        ("tiny.onnx tiny.npz --adaptive --give-up 1", "probability of giving up"),
+        ("tiny.onnx tiny.npz --adaptive --give-up .1 --form two", "one-class form only"),
         ("silent.onnx tiny.npz", "does not say for which noise it was made; give --sigma"),
         ("cheating.onnx tiny.npz", "sigma must lie between"),
     ],
@@ -481,7 +494,7 @@ def verified(here: Path, intrs: Intrs) -> Path:
 
 def tamper(path: Path, line: int, column: str, cell: str) -> None:
     lines = [text.split("\t") for text in path.read_text().splitlines()]
-    place = results.COLUMNS.index(column)
+    place = lines[0].index(column)
     assert lines[line - 1][place] != cell
     lines[line - 1][place] = cell
     path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
@@ -716,3 +729,193 @@ def test_durations() -> None:
     assert [duration(s) for s in (0.1, 59, 200, 6000, 90_000, 900_000)] == [
         "1 s", "59 s", "3 min", "2 h", "25 h", "10 days",
     ]  # fmt: skip
+
+
+# --- adaptive runs ---------------------------------------------------------------------------------------------------
+
+
+ADAPTIVE = ("certify", "tiny.onnx", "tiny.npz", "--adaptive", "--seed", "7", "--n", "3000")
+
+
+def test_adaptive(intrs: Intrs, here: Path) -> None:
+    code, out, err = intrs(*ADAPTIVE, "--radii", ".25,.5,.6", "--out", "a.tsv")
+    assert (code, err) == (0, "")
+    run, rows = results.read(here / "a.tsv")
+    assert run.adaptive == "n=3000 radii=1/4,1/2,3/5 give_up=7/10"
+    mean = sum(row.n for row in rows) / 8
+    assert mean < 1500
+    for words in (
+        "at most 3,000 to decide", "radii     0.25 from 64 samples on\n", "          0.5 from 352 samples on\n",
+        "          0.6 from 960 samples on\n",
+        rows[0].rule, f"samples to decide: {mean:,.0f} an image", f"{3000 / mean:.1f} times fewer than 3,000 each",
+    ):  # fmt: skip
+        assert words in out, words
+    assert max(map(len, out.splitlines())) <= 80
+    assert intrs("verify", "a.tsv")[:2] == (0, "a.tsv: 8 lines checked, the votes of 8 counted again: all equal\n")
+    assert intrs("verify", "a.tsv", "--images", "1")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--form", "two", "--radii", ".25"), ("--bound", "paper"), ("--noise", "rounded", "--precision", "5%"),
+     ("--form", "two", "--precision", "10%"), ("--give-up", "0"), ("--radii", "0,1/3")],
+)  # fmt: skip
+def test_adaptive_settings_verify(intrs: Intrs, here: Path, options: tuple[str, ...]) -> None:
+    """The votes are the first of those of a fixed number of samples."""
+    fixed = [word for word in ADAPTIVE if word != "--adaptive"]
+    assert intrs(*ADAPTIVE, "--out", "a.tsv", "--max", "3", *options)[0] == 0
+    assert intrs("verify", "a.tsv")[0] == 0
+    for row in results.read(here / "a.tsv")[1]:
+        same = {"--noise": "rounded"} if "rounded" in options else {}
+        words = [word for pair in same.items() for word in pair]
+        argv = [*fixed[:-1], str(row.n), "--out", f"{row.n}.tsv", "--max", "3", "--resume", *words]
+        assert intrs(*argv)[0] == 0
+        counts = {r.idx: (r.counts0, r.counts) for r in results.read(here / f"{row.n}.tsv")[1]}
+        assert counts[row.idx] == (row.counts0, row.counts)
+
+
+@pytest.mark.parametrize("again", [(), ("--images", "1")])
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [("n", "3000"), ("look", "3"), ("rule", "spending-0000000000000000"), ("rule", "union-0123456789abcdef"),
+     ("radius_sq", "64000"), ("radius", "0.999999"), ("votes", "1"), ("counts", "0,64,0"), ("counts", "0,65,0")],
+)  # fmt: skip
+def test_verify_finds_every_change_of_an_adaptive_run(
+    intrs: Intrs, here: Path, column: str, cell: str, again: tuple[str, ...]
+) -> None:
+    assert intrs(*ADAPTIVE, "--radii", ".25,.5", "--out", "a.tsv")[0] == 0
+    tamper(here / "a.tsv", 3, column, cell)
+    code, out, err = intrs("verify", "a.tsv", *again)
+    assert (code, out) == (1, "")
+    assert err.startswith("intrs: a.tsv, line 3 (image 23): ")
+
+
+def test_verify_finds_votes_at_which_the_rule_goes_on(intrs: Intrs, here: Path) -> None:
+    """Votes of an earlier look, with all that follows from them, where only the rule speaks against them."""
+    assert intrs(*ADAPTIVE, "--radii", ".25", "--out", "a.tsv")[0] == 0
+    line = next(i for i, row in enumerate(results.read(here / "a.tsv")[1], 2) if i > 2 and row.look)
+    tamper(here / "a.tsv", line, "counts", "10,54,0")
+    code, _, err = intrs("verify", "a.tsv", "--images", "1")
+    assert code == 1
+    assert "the rule would not have stopped after 64 samples" in err
+
+
+@pytest.mark.parametrize("plan", ["n=3000 radii=1/4 give_up=1/3", "n=3000 radii=1/4,1/2 give_up=7/10"])
+def test_verify_finds_another_plan(intrs: Intrs, here: Path, plan: str) -> None:
+    assert intrs(*ADAPTIVE, "--radii", ".25", "--out", "a.tsv")[0] == 0
+    sidecar = results.sidecar_path(here / "a.tsv")
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"adaptive": plan}))
+    assert intrs("verify", "a.tsv", "--images", "1")[0] == 1
+
+
+def adaptive_long_run(here: Path) -> list[str]:
+    return [*long_run(here, 80, "16000"), "--adaptive", "--radii", ".1,.2,.3,.4,.5", "--give-up", "0"]
+
+
+def test_kill_and_resume_of_an_adaptive_run(
+    here: Path, intrs: Intrs, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    argv = adaptive_long_run(here)
+    assert intrs(*argv, "--out", "whole.tsv")[0] == 0
+    killed, path = started(*argv, "--out", "killed.tsv"), here / "killed.tsv"
+    wait_for_lines(path, 5, killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert 5 <= len(path.read_text().splitlines()) < 81, "it should have been killed in the middle"
+    assert intrs(*argv, "--out", "killed.tsv", "--resume")[0] == 0
+    assert without_time(path) == without_time(here / "whole.tsv")
+
+
+def test_extending_an_adaptive_run(intrs: Intrs, here: Path) -> None:
+    """Old votes are taken over, new ones are counted; verify counts all of them again, stage by stage."""
+    assert intrs(*ADAPTIVE, "--radii", ".25", "--out", "a.tsv")[0] == 0
+    _, old = results.read(here / "a.tsv")
+    longer = ["12000" if word == "3000" else word for word in ADAPTIVE]
+    assert intrs(*longer, "--radii", ".25,.3", "--out", "a.tsv", "--resume")[0] == 0
+    run, new = results.read(here / "a.tsv")
+    assert run.adaptive == "n=3000 radii=1/4 give_up=7/10; n=12000 radii=1/4,3/10 give_up=7/10"
+    assert results.read(here / "a.tsv.stage1")[1] == old
+    assert all(after.n >= before.n for before, after in zip(old, new, strict=True))
+    assert sum(row.n for row in new) > sum(row.n for row in old)
+    assert intrs("verify", "a.tsv")[0] == 0
+    assert intrs("verify", "a.tsv.stage1")[0] == 0
+    assert intrs(*longer, "--radii", ".25,.3", "--out", "a.tsv", "--resume")[0] == 0, "nothing is left to do"
+    assert intrs(*longer, "--radii", ".1", "--out", "a.tsv", "--resume")[0] == 0
+    assert (here / "a.tsv.stage2").exists()
+    assert intrs("verify", "a.tsv")[0] == 0
+
+
+def test_kill_and_resume_of_an_extension(
+    here: Path, intrs: Intrs, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """The first stage is unfinished too."""
+    first = [*long_run(here, 80, "2000"), "--adaptive", "--radii", ".1"]
+    second = [*adaptive_long_run(here), "--out", "a.tsv", "--resume"]
+    process = started(*first, "--out", "a.tsv")
+    wait_for_lines(here / "a.tsv", 5, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    begun = len(results.read(here / "a.tsv")[1])
+    process = started(*second)
+    while len(results.read_run(here / "a.tsv").adaptive.split(";")) < 2 and process.poll() is None:
+        time.sleep(0.005)
+    wait_for_lines(here / "a.tsv", 3, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(results.read(here / "a.tsv.stage1")[1]) == begun
+    assert intrs(*second)[0] == 0
+    assert len(results.read(here / "a.tsv")[1]) == 80
+    assert intrs("verify", "a.tsv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--adaptive", "--radii", ".25", "--n", "2000"), "can be extended, not cut to 2000"),
+        (("--adaptive", "--radii", ".25", "--n", "4000"), "doublings of the first --n, such as 3000 or 6000"),
+        (("--adaptive", "--radii", ".25,.333", "--n", "3000"), "radius 0.333 was not declared when the run began"),
+        (("--adaptive", "--precision", "1%", "--n", "3000"), "spend it twice"),
+        (("--n", "3000"), "it is adaptive"),
+        (("--adaptive", "--radii", ".25", "--n", "6000", "--alpha", ".01"), "alpha: 1/1000 in the file, 1/100 now"),
+    ],
+)
+def test_extensions_that_are_refused(intrs: Intrs, here: Path, options: tuple[str, ...], words: str) -> None:
+    assert intrs(*ADAPTIVE, "--radii", ".25", "--out", "a.tsv")[0] == 0
+    before = {path: path.read_bytes() for path in here.iterdir()}
+    code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--out", "a.tsv", "--resume", *options)
+    assert code == 2
+    assert words in err
+    assert {path: path.read_bytes() for path in here.iterdir()} == before
+
+
+def test_a_fixed_run_does_not_become_adaptive(intrs: Intrs) -> None:
+    fixed = [word for word in ADAPTIVE if word != "--adaptive"]
+    assert intrs(*fixed, "--out", "a.tsv")[0] == 0
+    code, _, err = intrs(*ADAPTIVE, "--out", "a.tsv", "--resume")
+    assert code == 2
+    assert "it is not adaptive" in err
+
+
+def test_adaptive_tables(intrs: Intrs, here: Path) -> None:
+    argv = ("table", "--adaptive", "--sigma", "0.25", "-n", "1000", "--dimension", "48", "--radii", ".25,.5,2")
+    code, out, _ = intrs(*argv, "--text")
+    assert code == 0
+    lines = [line.split("\t") for line in out.splitlines()]
+    names = [f"{word} {radius}" for radius in ("0.25", "0.5", "2") for word in ("accept", "reject")]
+    assert lines[0] == ["look", "samples", *names]
+    last = [int(cell) for cell in lines[-1]]
+    assert last[1] == 1000
+    assert last[3] == last[2] - 1
+    assert last[6:] == [1001, 1000], "out of reach"
+    assert intrs(*argv, "-o", "t.bin")[0] == 0
+    assert (here / "t.bin").read_bytes()[:8] == b"intrsat1"
+    for wrong, words in (
+        (argv, "say where to write the table"),
+        ((*argv, "-o", "t.bin"), "exists"),
+        (("table", "--sigma", "0.25", "--dimension", "48"), "say where to write the table"),
+        (("table", "--sigma", "0.25", "--dimension", "48", "--text"), "add --adaptive"),
+        ((*argv, "-n", "5", "--text"), "take a larger --n"),
+    ):
+        code, _, err = intrs(*wrong)
+        assert code == 2
+        assert words in err

@@ -19,7 +19,7 @@ from intrs.certificate import Certifier
 from intrs.noise import KINDS, SHIPPED, Noise
 
 PROOFS = Path(__file__).parents[1] / "proofs"
-CHECKERS = ["intervals", "check_noise", "check_certificate", "check_winograd"]
+CHECKERS = ["intervals", "check_noise", "check_certificate", "check_adaptive", "check_winograd"]
 SHIPPED_TABLES = [f"{kind}-{sigma}.bin" for kind in KINDS for sigma in SHIPPED]
 
 

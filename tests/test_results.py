@@ -31,6 +31,7 @@ RUN = Run(
     alpha="1/1000", seed="0x7", intrs="0", kernels="scalar", python="3", platform="any",
 )  # fmt: skip
 INDICES = [0, 20, 40, 60]
+PLAN = "n=100 radii=1/4 give_up=1/2"
 
 
 def row(index: int, radius_sq: int | None, label: int = 1, predict: int = 1) -> Row:
@@ -151,7 +152,8 @@ def test_resume_names_the_differing_field(tmp_path: Path, field: str) -> None:
     path = write(tmp_path / "r.tsv", ROWS[:2])
     before = path.read_bytes()
     old: Any = getattr(RUN, field)
-    new: Any = old + 1 if isinstance(old, int) else {"command": "predict", "seed": "0x8"}.get(field, "f" * len(old))
+    other = {"command": "predict", "seed": "0x8", "adaptive": PLAN}
+    new: Any = old + 1 if isinstance(old, int) else other.get(field, "f" * len(old))
     with pytest.raises(IntrsError, match=f"{field}: {old} in the file, {new} now"):
         results.resume(path, replace(RUN, **{field: new}), INDICES)
     assert path.read_bytes() == before
@@ -382,3 +384,115 @@ def test_missing_files(tmp_path: Path) -> None:
     results.sidecar_path(path).unlink()
     with pytest.raises(IntrsError, match=r"cannot read .*r\.tsv\.json: No such file"):
         results.read(path)
+
+
+# --- Adaptive runs ---------------------------------------------------------------------------------------------------
+
+
+ADAPTIVE = replace(RUN, adaptive=PLAN)
+LONGER = replace(RUN, n=200, adaptive=f"{PLAN}; n=200 radii=1/4 give_up=1/2")
+STOPPED = [replace(each, look=i, rule="spending-0123456789abcdef") for i, each in enumerate(ROWS)]
+
+
+def test_adaptive_results_are_read_back(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED, ADAPTIVE)
+    assert results.read(path) == (ADAPTIVE, STOPPED)
+    lines = path.read_text().splitlines()
+    assert lines[0].split("\t")[-2:] == ["look", "rule"]
+    assert lines[3].split("\t")[-2:] == ["2", "spending-0123456789abcdef"]
+    with results.resume(path, ADAPTIVE, INDICES) as writer:
+        assert writer.rows == STOPPED
+
+
+@pytest.mark.parametrize("cut", range(0, 400, 7))
+def test_adaptive_results_are_resumed_wherever_they_were_cut(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED, ADAPTIVE)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    with results.resume(path, ADAPTIVE, INDICES) as writer:
+        for each in STOPPED[len(writer.rows) :]:
+            writer.append(each)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "words"),
+    [("", "its columns are not those"), ("n=100", "not the description"), (7, "not the description"),
+     ("n=99 radii=1/4 give_up=1/2", "not of this run"), ("n=100 radii=1/0 give_up=1/2", "not the description")],
+)  # fmt: skip
+def test_a_description_of_something_else(tmp_path: Path, adaptive: Any, words: str) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED, ADAPTIVE)
+    sidecar = results.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"adaptive": adaptive}))
+    with pytest.raises(IntrsError, match=words):
+        results.read(path)
+
+
+@pytest.mark.parametrize("cell", ["", "-1", "x", "01", "9" * 20])
+def test_looks_that_are_none(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED[:1], ADAPTIVE)
+    path.write_text(path.read_text().replace("\t0\tspending", f"\t{cell}\tspending"))
+    with pytest.raises(IntrsError, match="line 2: malformed"):
+        results.read(path)
+    path.write_text(path.read_text().replace(f"\t{cell}\tspending", "\t0\tSpending"))
+    with pytest.raises(IntrsError, match=r"line 2: malformed \(rule"):
+        results.read(path)
+
+
+def test_descriptions_of_earlier_versions(tmp_path: Path) -> None:
+    """They do not speak of adaptive runs."""
+    path = write(tmp_path / "r.tsv", ROWS)
+    sidecar = results.sidecar_path(path)
+    fields = json.loads(sidecar.read_text())
+    del fields["adaptive"]
+    sidecar.write_text(json.dumps(fields))
+    assert results.read(path) == (RUN, ROWS)
+
+
+def test_extending_sets_the_old_results_aside(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
+    old = path.read_bytes()
+    results.extend(path, LONGER).close()
+    assert results.read(path) == (LONGER, [])
+    aside = results.set_aside_path(path, LONGER)
+    assert (aside.name, aside.read_bytes()) == ("r.tsv.stage1", old)
+    assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}
+    assert results.set_aside(path, ADAPTIVE) == {}
+    results.write_run(aside, replace(ADAPTIVE, seed="0x9"))
+    with pytest.raises(IntrsError, match=r"is not what .* extends\n  seed: 0x9"):
+        results.set_aside(path, LONGER)
+
+
+def test_what_another_run_set_aside_is_replaced(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED[:2], ADAPTIVE)
+    write(results.set_aside_path(path, LONGER), STOPPED, replace(ADAPTIVE, seed="0x9"))
+    results.extend(path, LONGER).close()
+    assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:2]}
+
+
+def test_extending_with_other_settings(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
+    old = path.read_bytes()
+    with pytest.raises(IntrsError, match=r"cannot extend .*\n  seed: 0x7 in the file, 0x8 now"):
+        results.extend(path, replace(LONGER, seed="0x8"))
+    assert path.read_bytes() == old
+    assert results.read_run(path) == ADAPTIVE
+
+
+def test_extending_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when the old lines are gone from the file and the new description is not there yet: none is lost."""
+    path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
+
+    def die(self: Path, target: Path) -> Path:
+        if target == results.sidecar_path(path):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    rename = type(path).replace
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            results.extend(path, LONGER)
+    assert results.read_run(path) == ADAPTIVE
+    results.extend(path, LONGER).close()
+    assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from pathlib import Path
@@ -426,7 +426,7 @@ class Certifier:
     def radius_sq(self, votes: int) -> int | None:
         """The certified squared radius for this many votes; None is an abstention."""
         self._require("one")
-        return self._radius_sq_at(lower_bound(votes, self.n, self.level))
+        return self.radius_sq_at(lower_bound(votes, self.n, self.level))
 
     def radius_sq_two(self, votes_a: int, votes_b: int) -> int | None:
         """The same from the votes of the chosen class and the most votes of any other: Theorem 3 and Lemma 7."""
@@ -438,21 +438,32 @@ class Certifier:
         p_b = min(upper_bound(votes_b, self.n, level), 1 - p_a)
         return _two_class_radius_sq(self.noise, self.dimension, p_a, p_b) if p_a > p_b else None
 
+    def radius_sq_of(self, votes: int, rest: int) -> int | None:
+        """The same in either form, from the votes of the chosen class and the most votes of any other."""
+        return self.radius_sq(votes) if self.form == "one" else self.radius_sq_two(votes, rest)
+
     def judge(self, label: int, counts: Sequence[int]) -> Certified | Abstained:
         """The certificate of the class `label`, chosen beforehand from other samples, given all the votes."""
         if not 0 <= label < len(counts) or sum(counts) != self.n:
             raise IntrsError(f"votes {list(counts)} do not fit {self.n} samples and the class {label}")
         if self.form == "two" and len(counts) != self.classes:
             raise IntrsError(f"votes for {len(counts)} classes, but alpha was shared among {self.classes}")
-        votes, rest = counts[label], max((c for i, c in enumerate(counts) if i != label), default=0)
-        found = self.radius_sq(votes) if self.form == "one" else self.radius_sq_two(votes, rest)
+        votes, found = counts[label], self.radius_sq_of(counts[label], runner_up(label, counts))
         if found is None:
             return Abstained(votes, self.n, self.alpha, self._why_not(votes))
         return Certified(label, found, votes, self.n, self.alpha)
 
+    def for_samples(self, n: int) -> Certifier:
+        """The same for n samples."""
+        return replace(self, n=n)
+
+    def at(self, n: int, level: Fraction) -> Certifier:
+        """The same for n votes, with this `level` left for the confidence bounds."""
+        return replace(self, n=n, alpha=level + self.noise.tau(n, self.dimension))
+
     def largest(self) -> int | None:
         """The squared radius if every sample votes alike; None if this setting can only abstain."""
-        return self.radius_sq(self.n) if self.form == "one" else self.radius_sq_two(self.n, 0)
+        return self.radius_sq_of(self.n, 0)
 
     def least_votes(self) -> int | None:
         """The fewest votes that can give a certificate, be it of radius 0; None if this setting can only abstain."""
@@ -466,7 +477,7 @@ class Certifier:
         for i, votes in enumerate(range(start, self.n + 1)):
             j = _lower(votes, self.n, self.level, _extrapolate(guesses) if i >= len(guesses) else None)
             guesses = [*guesses[1:], j]
-            values[i] = self._radius_sq_at(Fraction(j, ONE))
+            values[i] = self.radius_sq_at(Fraction(j, ONE))
             if progress and (i % 256 == 255 or votes == self.n):
                 progress(i + 1, len(values))
         values.setflags(write=False)
@@ -479,7 +490,9 @@ class Certifier:
         if self.form != form:
             raise IntrsError(f"this certifier was made for the {self.form}-class form; make one with form={form!r}")
 
-    def _radius_sq_at(self, p: Fraction) -> int | None:
+    def radius_sq_at(self, p: Fraction) -> int | None:
+        """The squared radius of a class whose probability is at least p; None if p is not more than 1/2."""
+        self._require("one")
         if p <= Fraction(1, 2):
             return None
         if self.bound == "paper":
@@ -498,6 +511,11 @@ class Certifier:
         if self.form == "two" and votes >= least:
             return f"{votes} of {self.n} votes are too close to the runner-up at alpha {float(self.alpha):g}"
         return f"{votes} of {self.n} votes; at least {least} are needed at alpha {float(self.alpha):g}"
+
+
+def runner_up(label: int, counts: Sequence[int]) -> int:
+    """The most votes of any class but `label`."""
+    return max((c for i, c in enumerate(counts) if i != label), default=0)
 
 
 @lru_cache(maxsize=64)

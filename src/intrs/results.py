@@ -18,8 +18,9 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from fractions import Fraction
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
+from intrs.adaptive import Plan
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from intrs.adaptive import Rule
     from intrs.smooth import Predicted
     from intrs.votes import Votes
 
@@ -36,7 +38,8 @@ COLUMNS = (
     "idx", "label", "predict", "radius", "correct", "time",
     "n0", "n", "votes", "radius_sq", "counts0", "counts",
 )  # fmt: skip
-HEADER = "\t".join(COLUMNS) + "\n"
+ADAPTIVE_COLUMNS = (*COLUMNS, "look", "rule")
+HEADER, ADAPTIVE_HEADER = ("\t".join(columns) + "\n" for columns in (COLUMNS, ADAPTIVE_COLUMNS))
 DIGITS = 6  # of a radius
 SYNC_SECONDS = 5.0
 MOST_SIDECAR, LONGEST_LINE, LONGEST_TEXT, MOST_LINES = 2**20, 2**20, 10_000, 10_000_000  # of a file from a stranger
@@ -69,9 +72,18 @@ class Run:
     kernels: str
     python: str
     platform: str
+    adaptive: str = ""  # intrs.adaptive.Plan as text; empty if every image gets n samples
+
+    @property
+    def header(self) -> str:
+        """The first line of the results."""
+        return ADAPTIVE_HEADER if self.adaptive else HEADER
 
 
-SAME = ("command", "identity", "data_sha256", "skip", "sigma", "noise", "bound", "form", "n0", "n", "alpha", "seed")
+SAME = (
+    "command", "identity", "data_sha256", "skip", "sigma", "noise", "bound", "form",
+    "n0", "n", "alpha", "seed", "adaptive",
+)  # fmt: skip
 """The fields that must agree for a run to be continued: lines of one file are all of one experiment."""
 
 
@@ -91,12 +103,20 @@ class Row:
     radius_sq: int | None  # in squared pixel levels; None: abstained
     counts0: tuple[int, ...]
     counts: tuple[int, ...]
+    look: int | None = None  # at which an adaptive run stopped, from 0
+    rule: str = ""  # Rule.name
 
     @classmethod
     def of(
-        cls, label: int, outcome: Certified | Predicted | Abstained, selection: Votes, estimation: Votes, seconds: float
+        cls,
+        label: int,
+        outcome: Certified | Predicted | Abstained,
+        selection: Votes,
+        estimation: Votes,
+        seconds: float,
+        rule: Rule | None = None,
     ) -> Self:
-        """The line for an outcome."""
+        """The line for an outcome; with the rule by which sampling stopped, if there was one."""
         predict, radius, radius_sq = _answer(outcome)
         return cls(
             idx=estimation.image_index,
@@ -111,19 +131,21 @@ class Row:
             radius_sq=radius_sq,
             counts0=selection.counts,
             counts=estimation.counts,
+            look=None if rule is None else rule.look(estimation.count),
+            rule="" if rule is None else rule.name,
         )
 
     def cells(self) -> dict[str, str]:
         """The line's cells by column, as they stand in the file."""
-        return {column: _cell(getattr(self, column)) for column in COLUMNS}
+        return {column: _cell(getattr(self, column)) for column in (ADAPTIVE_COLUMNS if self.rule else COLUMNS)}
 
     @classmethod
-    def parse(cls, line: str) -> Self:
+    def parse(cls, line: str, columns: Sequence[str] = COLUMNS) -> Self:
         """The row of a line; ValueError says which cell is wrong."""
         texts = line.split("\t")
-        if len(texts) != len(COLUMNS):
-            raise ValueError(f"{len(texts)} columns where there should be {len(COLUMNS)}")
-        cells = dict(zip(COLUMNS, texts, strict=True))
+        if len(texts) != len(columns):
+            raise ValueError(f"{len(texts)} columns where there should be {len(columns)}")
+        cells = dict(zip(columns, texts, strict=True))
         numbers = {column: _integer(cells[column], column, low) for column, low in _LEAST.items()}
         predict, radius_sq = numbers.pop("predict"), numbers.pop("radius_sq")
         return cls(
@@ -134,6 +156,8 @@ class Row:
             time=_text(cells["time"], "time", r"[\w:., -]{1,60}"),
             counts0=_integers(cells["counts0"], "counts0"),
             counts=_integers(cells["counts"], "counts"),
+            look=_integer(cells["look"], "look") if "look" in cells else None,
+            rule=_text(cells["rule"], "rule", r"[a-z]{1,20}-[0-9a-f]{16}") if "rule" in cells else "",
         )
 
 
@@ -224,10 +248,14 @@ def _run(found: object) -> Run:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"its format is not {FORMAT!r}; perhaps another version of intrs wrote it")
     values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Run)}
+    values["adaptive"] = found.get("adaptive", "")  # files of earlier versions do not have it
     for field in fields(Run):
         if not (_is_number if field.type == "int" else _is_text)(field.name, values[field.name]):
             raise ValueError(f"field {field.name!r} is missing or wrong")
-    return Run(**values)
+    run = Run(**values)
+    if run.adaptive and (run.command, run.n) != ("certify", Plan.parse(run.adaptive).last.n):
+        raise ValueError("field 'adaptive' is not of this run")
+    return run
 
 
 _FORMS = {"command": "certify|predict", "seed": "0x[0-9a-f]{1,64}", "identity": "[0-9a-f]{64}"}
@@ -244,9 +272,9 @@ def _is_text(name: str, value: object) -> bool:
     return name not in _FORMS or re.fullmatch(_FORMS[name], value) is not None
 
 
-def differences(old: Run, new: Run) -> list[str]:
+def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
     """What forbids to continue `old` as `new`, one line a field."""
-    pairs = ((field, getattr(old, field), getattr(new, field)) for field in SAME)
+    pairs = ((field, getattr(old, field), getattr(new, field)) for field in same)
     return [f"{field}: {before} in the file, {now} now" for field, before, now in pairs if before != now]
 
 
@@ -259,31 +287,53 @@ def read(path: Path) -> tuple[Run, list[Row]]:
     Types and ranges are checked here; whether the numbers are right is for `intrs verify`.
     """
     with _named(path, "read"), path.open("rb") as file:
-        rows, _ = _read_rows(file, path)
-    return read_run(path), rows
+        rows, good = _read_rows(file, path)
+    run = read_run(path)
+    _check_kind(path, run, good)
+    return run, rows
 
 
-def _read_rows(file: IO[bytes], path: Path) -> tuple[list[Row], int]:
-    """The rows, and the number of bytes up to the end of the last whole line."""
+def _check_kind(path: Path, run: Run, good: _Good) -> None:
+    """A file of adaptive results has an adaptive description."""
+    if good.header and good.header != run.header:
+        raise IntrsError(f"{path}: its columns are not those of the run that {sidecar_path(path)} describes")
+
+
+class _Good(NamedTuple):
+    """How much of a file is whole lines, and the first of them."""
+
+    size: int
+    header: str
+
+
+def _read_rows(file: IO[bytes], path: Path) -> tuple[list[Row], _Good]:
+    """The rows, and what is good of the file."""
     rows: list[Row] = []
-    good = 0
+    good, header = 0, ""
     for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
         whole = line.endswith(b"\n")
-        if not whole and len(line) < LONGEST_LINE and (number > 1 or HEADER.encode().startswith(line)):
+        if not whole and len(line) < LONGEST_LINE and (number > 1 or _may_begin(line)):
             break  # half-written
-        if number == 1 and line != HEADER.encode():
-            raise IntrsError(f"{path}: not a results file of intrs; its first line should name {' '.join(COLUMNS)}")
-        if number > 1:
-            rows.append(_row(line, path, number))
+        if number == 1:
+            header = next((h for h in (HEADER, ADAPTIVE_HEADER) if line == h.encode()), "")
+            if not header:
+                raise IntrsError(f"{path}: not a results file of intrs; its first line should name {' '.join(COLUMNS)}")
+        else:
+            rows.append(_row(line, path, number, header.split()))
         good += len(line)
-    return rows, good
+    return rows, _Good(good, header)
 
 
-def _row(line: bytes, path: Path, number: int) -> Row:
+def _may_begin(line: bytes) -> bool:
+    """Whether a file of ours may begin so."""
+    return ADAPTIVE_HEADER.encode().startswith(line) or HEADER.encode().startswith(line)
+
+
+def _row(line: bytes, path: Path, number: int, columns: Sequence[str]) -> Row:
     try:
         if len(line) == LONGEST_LINE or number > MOST_LINES:
             raise ValueError("too long")
-        return Row.parse(line.decode("ascii").rstrip("\n"))
+        return Row.parse(line.decode("ascii").rstrip("\n"), columns)
     except ValueError as error:  # UnicodeDecodeError is one
         raise IntrsError(f"{path}, line {number}: malformed ({error})") from None
 
@@ -367,15 +417,64 @@ def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
             raise IntrsError(f"cannot resume {path}: it was made with other settings\n  " + "\n  ".join(differing))
         with _named(path, "read"), open(descriptor, "rb", closefd=False) as file:
             rows, good = _read_rows(file, path)
-        if not good:
+        if not good.size:
             return _begin(path, run, descriptor)
         if not old:
             raise IntrsError(f"cannot resume {path}: {sidecar_path(path)}, which says how it was made, is missing")
+        _check_kind(path, old, good)
         _check_order(path, rows, indices)
         with _named(path, "write"):
-            os.ftruncate(descriptor, good)
+            os.ftruncate(descriptor, good.size)
         write_run(path, replace(old, model=run.model, data=run.data, max=run.max))
     return Writer(path, descriptor, rows)
+
+
+def extend(path: Path, run: Run) -> Writer:
+    """Begin results that extend those in `path`, which are set aside as `set_aside_path` says.
+
+    Nothing is lost if this is interrupted: the old lines are on disk under the other name before they are given up.
+    """
+    descriptor = _open(path)
+    with _given_up_on_error(path, descriptor):
+        old = read_run(path)
+        same = [field for field in SAME if field not in ("n", "adaptive")]
+        if differing := differences(old, run, same):
+            raise IntrsError(f"cannot extend {path}: it was made with other settings\n  " + "\n  ".join(differing))
+        with _named(path, "read"), open(descriptor, "rb", closefd=False) as file:
+            rows, good = _read_rows(file, path)
+            file.seek(0)
+            data = file.read(good.size)
+        aside = set_aside_path(path, run)
+        if len(rows) >= _lines_of(aside, old):  # fewer: this was interrupted before
+            write_run(aside, old)
+            write_whole(aside, data)
+        return _begin(path, run, descriptor)
+
+
+def set_aside_path(path: Path, run: Run) -> Path:
+    """Where the results are that an adaptive run with several stages extends: FILE.stage1, FILE.stage2, ..."""
+    return path.parent / f"{path.name}.stage{len(Plan.parse(run.adaptive).stages) - 1}"
+
+
+def set_aside(path: Path, run: Run) -> dict[int, Row]:
+    """The rows by image that this run extends; none if it extends nothing or they are gone."""
+    if not run.adaptive or len((plan := Plan.parse(run.adaptive)).stages) < 2:
+        return {}
+    aside = set_aside_path(path, run)
+    if not aside.exists():
+        return {}
+    old, rows = read(aside)
+    before = Plan(plan.stages[:-1])
+    if differing := differences(old, replace(run, n=before.last.n, adaptive=str(before))):
+        raise IntrsError(f"{aside} is not what {path} extends\n  " + "\n  ".join(differing))
+    return {row.idx: row for row in rows}
+
+
+def _lines_of(path: Path, run: Run) -> int:
+    """How many lines of this run are there."""
+    if not (path.exists() and sidecar_path(path).exists()) or differences(read_run(path), run):
+        return 0
+    return len(read(path)[1])
 
 
 def _check_order(path: Path, rows: Sequence[Row], indices: Sequence[int]) -> None:
@@ -434,11 +533,11 @@ def _begin(path: Path, run: Run, descriptor: int) -> Writer:
     The new description is on disk before anything is given up, so a run that cannot start costs no old results.
     """
     with _named(path, "write"):
-        first = os.pread(descriptor, len(HEADER), 0)
-        if not HEADER.encode().startswith(first):
+        first = os.pread(descriptor, len(ADAPTIVE_HEADER), 0)
+        if not (_may_begin(first) or first.startswith(HEADER.encode())):
             raise IntrsError(f"{path} is not a results file of intrs and is left as it is")
         write_run(path, run, lambda: os.ftruncate(descriptor, 0))
-        _write(descriptor, HEADER)
+        _write(descriptor, run.header)
     return Writer(path, descriptor)
 
 

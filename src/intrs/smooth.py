@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from intrs.adaptive import GIVE_UP, Plan
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
 from intrs.errors import IntrsError
 from intrs.network import Network
 from intrs.votes import SELECTION, Classifier, Progress, Votes, parse_seed, votes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
+    from intrs.adaptive import Rule
     from intrs.noise import Noise
 
 
@@ -66,14 +69,57 @@ class Smooth:
         *,
         image_index: int = 0,
         progress: Progress | None = None,
+        radii: Sequence[str | float | Fraction] = (),
+        precision: str | float | Fraction | None = None,
+        give_up: str | float | Fraction = GIVE_UP,
     ) -> Certified | Abstained:
-        """Algorithm 1: a class and a radius that hold with probability at least 1 - alpha, or an abstention."""
+        """Algorithm 1: a class and a radius that hold with probability at least 1 - alpha, or an abstention.
+
+        With `radii`, only as many samples as it takes to decide for each whether it is certified; with `precision`
+        ("1%"), until the radius is that close to what n samples could certify. Then n is the most samples that are
+        taken, and the outcome says how many were. give_up: see docs/adaptive.md, section 5.
+        """
         if n0 < 1:
             raise IntrsError(f"n0, the number of samples that select the class, must be at least 1, not {n0}")
         certifier = self.certifier(image.size, n, alpha)  # refuses wrong settings before anything is sampled
+        if radii or precision is not None:
+            plan = Plan.of(n, radii, precision, give_up)
+            plan.rules(certifier)  # refuses too
+            return self._certify_adaptively(image, image_index, n0, certifier, plan, progress)
         selection = self.sample(image, image_index, SELECTION, n0)  # lines 1, 2
         estimation = self.sample(image, image_index, 0, n, progress)  # lines 3, 4
         return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
+
+    def _certify_adaptively(
+        self, image: NDArray[Any], index: int, n0: int, certifier: Certifier, plan: Plan, progress: Progress | None
+    ) -> Certified | Abstained:
+        selection = self.sample(image, index, SELECTION, n0)
+        rules = plan.rules(replace(certifier, classes=len(selection.counts)))
+        estimation = self.sample_until(image, index, selection.top, rules, progress=progress)
+        return judge_adaptive(selection, estimation, rules[-1])
+
+    def sample_until(
+        self,
+        image: NDArray[Any],
+        image_index: int,
+        label: int,
+        rules: Sequence[Rule],
+        *,
+        begin: Votes | None = None,
+        progress: Progress | None = None,
+    ) -> Votes:
+        """Votes over samples 0, 1, ... until each rule in turn has what it needs to judge the class `label`.
+
+        They are the first of the votes that a fixed number of samples would give. begin: votes at which all rules but
+        the last have stopped.
+        """
+        found = begin or self.sample(image, image_index, 0, rules[0].following(0), progress)
+        for rule in rules[-1:] if begin else rules:
+            while not rule.is_over(label, found.counts):
+                done = found.count
+                report = None if progress is None else (lambda k, done=done: progress(done + k))
+                found += self.sample(image, image_index, done, rule.following(done) - done, report)
+        return found
 
     def predict(
         self,
@@ -104,10 +150,7 @@ class Smooth:
 
 def judge(selection: Votes, estimation: Votes, certifier: Certifier) -> Certified | Abstained:
     """Lines 2 and 5 to 9 of Algorithm 1, from votes alone."""
-    if selection.first < SELECTION or estimation.first + estimation.count > SELECTION:
-        raise IntrsError("selection and estimation must come from samples of their own (see intrs.votes)")
-    if _drawn_for(selection) != _drawn_for(estimation):
-        raise IntrsError("selection and estimation must be votes about one image, under one noise and one seed")
+    _check_apart(selection, estimation)
     if (estimation.noise, estimation.count) != (certifier.noise, certifier.n):
         raise IntrsError(
             f"{estimation.count} votes under {estimation.noise} do not fit a certifier of {certifier.n} votes "
@@ -115,6 +158,23 @@ def judge(selection: Votes, estimation: Votes, certifier: Certifier) -> Certifie
         )
     c_a = selection.top
     return certifier.judge(c_a, estimation.counts)
+
+
+def judge_adaptive(selection: Votes, estimation: Votes, rule: Rule) -> Certified | Abstained:
+    """The same where sampling stopped by a rule."""
+    _check_apart(selection, estimation)
+    if estimation.noise != rule.certifier.noise:
+        raise IntrsError(f"votes under {estimation.noise} do not fit a rule for {rule.certifier.noise}")
+    if not rule.is_over(selection.top, estimation.counts):
+        raise IntrsError(f"after these {estimation.count} votes the rule would have gone on; sample until it stops")
+    return rule.judge(selection.top, estimation.counts)
+
+
+def _check_apart(selection: Votes, estimation: Votes) -> None:
+    if selection.first < SELECTION or estimation.first + estimation.count > SELECTION:
+        raise IntrsError("selection and estimation must come from samples of their own (see intrs.votes)")
+    if _drawn_for(selection) != _drawn_for(estimation):
+        raise IntrsError("selection and estimation must be votes about one image, under one noise and one seed")
 
 
 def _drawn_for(sampled: Votes) -> tuple[Noise, int, int]:

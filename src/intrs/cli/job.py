@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from intrs import __version__, _core, zoo
+from intrs.adaptive import GIVE_UP, Plan
+from intrs.adaptive.tables import squared
 from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
 from intrs.noise import Noise, parse_fraction, parse_sigma
 from intrs.results import Row, Run
-from intrs.smooth import Predicted, Smooth, judge, judge_prediction
+from intrs.smooth import Predicted, Smooth, judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Progress, Votes, parse_seed
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from fractions import Fraction
 
+    from intrs.adaptive import Rule
     from intrs.network import Network
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
+MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,26 +77,61 @@ class Job:
         image, index = self.data.images[position], int(self.data.indices[position])
         return self.smooth.sample(image, index, first, count, progress)
 
-    def answer(self, position: int, progress: Progress | None = None) -> Row:
-        """Sample and judge one image."""
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """By which sampling stops, one a stage of the plan; none if every image gets n samples."""
+        if not self.run.adaptive:
+            return ()
+        return Plan.parse(self.run.adaptive).rules(replace(self.certifier, classes=self.network.classes))
+
+    def answer(self, position: int, progress: Progress | None = None, before: Row | None = None) -> Row:
+        """Sample and judge one image; before: its row in the run that this one extends."""
         begin = time.perf_counter()
-        selection = self.sample(position, SELECTION, self.run.n0)
-        estimation = self.sample(position, 0, self.run.n, progress)
+        if before:
+            selection, known = self.kept_votes(position, before)
+        else:
+            selection, known = self.sample(position, SELECTION, self.run.n0), None
+        if self.rules:
+            image, index = self.data.images[position], int(self.data.indices[position])
+            estimation = self.smooth.sample_until(
+                image, index, selection.top, self.rules, begin=known, progress=progress
+            )
+        else:
+            estimation = self.sample(position, 0, self.run.n, progress)
         return self.judge(position, selection, estimation, begin)
+
+    def kept_votes(self, position: int, row: Row) -> tuple[Votes, Votes]:
+        """The votes of a row, as those of this image under this run's noise and seed."""
+        index, noise, seed = int(self.data.indices[position]), self.smooth.noise, self.smooth.seed
+        return Votes(row.counts0, noise, seed, index, SELECTION), Votes(row.counts, noise, seed, index, 0)
 
     def judge(self, position: int, selection: Votes, estimation: Votes, begin: float | None = None) -> Row:
         """The row that follows from votes."""
         outcome = self._outcome(selection, estimation)
         seconds = 0.0 if begin is None else time.perf_counter() - begin
-        return Row.of(int(self.data.labels[position]), outcome, selection, estimation, seconds)
+        rule = self.rules[-1] if self.rules else None
+        return Row.of(int(self.data.labels[position]), outcome, selection, estimation, seconds, rule)
 
     def _outcome(self, selection: Votes, estimation: Votes) -> Certified | Predicted | Abstained:
         if self.run.command == "predict":
             return judge_prediction(estimation, self.dimension, self.alpha)
+        if self.rules:
+            return judge_adaptive(selection, estimation, self.rules[-1])
         return judge(selection, estimation, self.certifier)
 
+    def misfit(self, row: Row) -> str | None:
+        """Why the votes of a row cannot be votes of this run; None if they can."""
+        looks = self.rules[-1].schedule.looks if self.rules else (self.run.n,)
+        expected: dict[str, tuple[int, ...]] = {"counts0": (self.run.n0,), "counts": looks}
+        for column, sums in expected.items():
+            counts = getattr(row, column)
+            if len(counts) != self.network.classes or sum(counts) not in sums:
+                wanted = "the samples at a look" if len(sums) > 1 else sums[0]
+                return f"{column} should be {self.network.classes} numbers with sum {wanted}"
+        return None
+
     def samples_per_image(self) -> int:
-        """Network passes that one image takes."""
+        """Network passes that one image takes, at most."""
         return self.run.n0 + self.run.n
 
     def rate(self) -> float:
@@ -108,6 +148,7 @@ class Job:
     def check_decisive(self) -> None:
         """Refuse a setting that can only abstain, and name the least number of samples that would do."""
         if _decides(self, self.run.n):
+            self._check_reach()
             return
         least = _least_n(self)
         advice = f"take --n {least} or more" if least else "raise alpha"
@@ -115,6 +156,18 @@ class Job:
             f"with n = {self.run.n} and alpha = {float(self.alpha):g} even {self.run.n} votes of {self.run.n} decide "
             f"nothing, so every image would be an abstention; {advice}"
         )
+
+    def _check_reach(self) -> None:
+        """Refuse an adaptive run of which no radius can be certified."""
+        if not self.rules:
+            return
+        rule, radii = self.rules[-1], Plan.parse(self.run.adaptive).last.radii
+        largest = rule.largest()
+        if largest is None or (radii and largest < squared(min(radii))):
+            raise IntrsError(
+                f"up to n = {self.run.n} samples at alpha = {float(self.alpha):g} certify nothing that was asked for, "
+                "even if they all vote alike; raise --n or alpha, or ask for smaller --radii"
+            )
 
 
 def _decides(job: Job, n: int) -> bool:
@@ -151,6 +204,7 @@ def open_job(args: Namespace) -> Job:
     noise = Noise(args.noise, parse_sigma(args.sigma or default_sigma(model)))
     network, images = load_model(model, args), open_data(data, args.split)
     certify = args.command == "certify"
+    plan = asked_plan(args, Certifier(noise, math.prod(network.input_shape), args.n, alpha)) if certify else None
     run = Run(
         command=args.command,
         model=model,
@@ -175,8 +229,30 @@ def open_job(args: Namespace) -> Job:
         kernels=selected_kernels(args.kernels),
         python=platform.python_version(),
         platform=platform.platform(),
+        adaptive=str(plan or ""),
     )
     return assemble(run, network, images, args.threads)
+
+
+def asked_plan(args: Namespace, certifier: Certifier) -> Plan | None:
+    """What the arguments ask of an adaptive run; None if every image is to get n samples."""
+    precision = getattr(args, "precision", None)
+    if not args.adaptive:
+        if args.radii or precision is not None or args.give_up is not None:
+            raise IntrsError("--radii, --precision and --give-up are for adaptive runs; add --adaptive")
+        return None
+    if precision is not None and args.give_up is not None:
+        raise IntrsError("--give-up is for --radii; a run with --precision has no use for it")
+    radii = args.radii or ([] if precision is not None else _every_quarter(certifier))
+    return Plan.of(args.n, radii, precision, GIVE_UP if args.give_up is None else args.give_up)
+
+
+def _every_quarter(certifier: Certifier) -> list[Fraction]:
+    """The radii of the closing table: 0, which is the class itself, and the quarters that the setting can certify."""
+    largest, radii = certifier.largest() or 0, [Fraction(0)]
+    while squared(radii[-1] + Fraction(1, 4)) <= largest and len(radii) < MOST_QUARTERS:
+        radii.append(radii[-1] + Fraction(1, 4))
+    return radii
 
 
 def assemble(run: Run, network: Network, data: Images, threads: int) -> Job:

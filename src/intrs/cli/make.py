@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier, parse_alpha
-from intrs.cli.job import load_model
+from intrs.cli.job import asked_plan, load_model
 from intrs.cli.screen import meter
 from intrs.errors import IntrsError
 from intrs.noise import Noise
@@ -29,6 +30,11 @@ def export(args: Namespace) -> int:
 
 def table(args: Namespace) -> int:
     """Write the map from votes to squared radius, for devices that can only look up."""
+    if args.adaptive:
+        return _adaptive_tables(args)
+    if args.text or args.radii or args.give_up is not None:
+        raise IntrsError("--text, --radii and --give-up are for the tables of adaptive runs; add --adaptive")
+    _check_named(args.out)
     _check_new(args.out, args.overwrite)
     noise = Noise.of(args.noise, args.sigma)
     certifier = Certifier(noise, args.dimension, args.n, parse_alpha(args.alpha), args.bound)
@@ -43,6 +49,44 @@ def table(args: Namespace) -> int:
         f"{made.values[0]:,} to {made.values[-1]:,} squared pixel levels"
     )
     return 0
+
+
+def _adaptive_tables(args: Namespace) -> int:
+    """Write or print the votes that accept and give up each radius at each look."""
+    if not args.text:
+        _check_named(args.out)
+        _check_new(args.out, args.overwrite)
+    certifier = Certifier(Noise.of(args.noise, args.sigma), args.dimension, args.n, parse_alpha(args.alpha), args.bound)
+    plan = asked_plan(args, certifier)
+    rule = plan.rules(certifier)[-1] if plan else None
+    assert isinstance(rule, SpendingRule)
+    if not rule.tables.thresholds:
+        raise IntrsError(f"with n = {args.n} and alpha = {args.alpha} no number of votes certifies; take a larger --n")
+    if args.text:
+        _print_tables(rule)
+        return 0
+    write_whole(args.out, rule.to_bytes())
+    tables = rule.tables
+    print(
+        f"{args.out}: {rule.name}, {len(tables.schedule.looks)} looks, {len(tables.thresholds)} radii up to "
+        f"{float(tables.thresholds[-1].radius):g}"
+    )
+    return 0
+
+
+def _print_tables(rule: SpendingRule) -> None:
+    """A line a look: the samples, then the fewest votes that accept and the most that give up each radius asked for."""
+    found = [(rule.tables.of(r), rule.tables.reject(r, rule.give_up), r) for r in rule.radii]
+    names = [f"{word} {float(r):g}" for _, _, r in found for word in ("accept", "reject")]
+    print("\t".join(("look", "samples", *names)))
+    for look, n in enumerate(rule.schedule.looks):
+        pairs = ((t.accept[look] if t else n + 1, reject[look]) for t, reject, _ in found)
+        print("\t".join(map(str, (look, n, *(value for pair in pairs for value in pair)))))
+
+
+def _check_named(path: Path | None) -> None:
+    if path is None:
+        raise IntrsError("say where to write the table: -o FILE")
 
 
 def _check_new(path: Path, overwrite: bool) -> None:

@@ -11,61 +11,85 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs import results, zoo
+from intrs.adaptive import Plan, SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import NUMBER_OF_SAMPLES
 from intrs.cli.job import Job, assemble, open_job
 from intrs.cli.screen import duration, meter, print_table, show, table
+from intrs.errors import IntrsError
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from intrs.results import Row, Writer
+    from intrs.adaptive import Rule
+    from intrs.results import Row, Run, Writer
 
 
+MOST_SHOWN = 8  # radii of an adaptive run, when it begins
 UNPROVED = " (proved along the axes only; sound is proved everywhere)"
 
 
 def run(args: Namespace) -> int:
     """Answer for every image of the job, one line of results each."""
     job = open_job(args)
-    job.check_decisive()
     path: Path = args.out or default_name(job, short=args.short)
-    if args.resume and args.seed is None:
-        job = _with_seed_of(path, job)
+    if args.resume:
+        job = _continued(args, path, job)
+    job.check_decisive()
     with _writer(args, path, job) as writer:
         try:
             rate = _announce(job, writer)
-            _work(job, writer)
+            _work(job, writer, results.set_aside(path, job.run))
         except KeyboardInterrupt:
             print(_how_to_resume(args, job, writer), file=sys.stderr)
             return INTERRUPTED
-        summarise(writer.rows, job.run.command)
+        summarise(writer.rows, job.run)
     if args.short:
         print(_how_to_run_in_full(job, rate))
     return 0
 
 
-def _with_seed_of(path: Path, job: Job) -> Job:
-    """Resuming without a seed means the seed that was drawn then."""
+def _continued(args: Namespace, path: Path, job: Job) -> Job:
+    """Resuming means the seed that was drawn then, unless one is given; a changed adaptive run becomes a stage more."""
     if not results.sidecar_path(path).exists():
         return job
-    described = replace(job.run, seed=results.read_run(path).seed)
-    return assemble(described, job.network, job.data, job.smooth.threads)
+    old = results.read_run(path)
+    run = job.run if args.seed is not None else replace(job.run, seed=old.seed)
+    if bool(old.adaptive) != bool(run.adaptive):
+        raise IntrsError(
+            f"cannot resume {path}: it is {'' if old.adaptive else 'not '}adaptive, and this run is "
+            f"{'' if run.adaptive else 'not'}; the two count votes by different rules; name other results with --out"
+        )
+    if old.adaptive:
+        plan = Plan.parse(old.adaptive).extended(Plan.parse(run.adaptive).last)
+        run = replace(run, adaptive=str(plan))
+    return assemble(run, job.network, job.data, job.smooth.threads)
 
 
 def _writer(args: Namespace, path: Path, job: Job) -> Writer:
-    if args.resume:
-        return results.resume(path, job.run, job.indices)
-    return results.create(path, job.run, overwrite=args.overwrite)
+    if not args.resume:
+        return results.create(path, job.run, overwrite=args.overwrite)
+    if job.run.adaptive and results.sidecar_path(path).exists():
+        old = results.read_run(path)
+        if old.adaptive != job.run.adaptive:
+            return results.extend(path, job.run)
+    return results.resume(path, job.run, job.indices)
 
 
-def _work(job: Job, writer: Writer) -> None:
-    each, total, done = job.samples_per_image(), len(job.positions), len(writer.rows)
-    with meter(each * total, each * done, "samples") as show_progress:
+def _work(job: Job, writer: Writer, before: dict[int, Row]) -> None:
+    each, total, done = (1 if job.rules else job.samples_per_image()), len(job.positions), len(writer.rows)
+    with meter(each * total, each * done, "images" if job.rules else "samples") as show_progress:
         for i, position in enumerate(job.positions[done:], done):
             note = f"image {i + 1} of {total}"
-            writer.append(job.answer(position, lambda k, i=i, note=note: show_progress(each * i + k, note)))  # type: ignore[misc]
+
+            def show_samples(k: int, i: int = i, note: str = note) -> None:
+                show_progress(*((i, f"{note}, sample {k:,}") if job.rules else (each * i + k, note)))
+
+            known = before.get(int(job.data.indices[position]))
+            if known and (words := job.misfit(known)) is not None:
+                raise IntrsError(f"{results.set_aside_path(writer.path, job.run)}, image {known.idx}: {words}")
+            writer.append(job.answer(position, show_samples, known))
             show_progress(each * (i + 1), note)
 
 
@@ -94,7 +118,8 @@ def _announce(job: Job, writer: Writer) -> float:
     every = f"every {run.skip}th image, " if run.skip > 1 else ""
     show("data", f"{run.data}, {every}{images} images" + (f", {done} of them done before" if done else ""))
     show("noise", f"{run.noise} Gaussian, sigma {sigma} ({grid:g} pixel levels)")
-    show("samples", f"{run.n0:,} to select and {run.n:,} to decide, an image")
+    most = "at most " if job.rules else ""
+    show("samples", f"{run.n0:,} to select and {most}{run.n:,} to decide, an image")
     show("failure", f"alpha {_plain(job.alpha)}, of which the noise table takes tau {float(job.tau):.2g}")
     show("results", str(writer.path))
     for name, words in _prospects(job):
@@ -102,7 +127,8 @@ def _announce(job: Job, writer: Writer) -> float:
     if done == images:
         return 0.0
     rate = job.rate()
-    show("time", f"about {duration((images - done) * job.samples_per_image() / rate)} ({rate:,.0f} samples/s)")
+    most = "at most" if job.rules else "about"
+    show("time", f"{most} {duration((images - done) * job.samples_per_image() / rate)} ({rate:,.0f} samples/s)")
     return rate
 
 
@@ -111,6 +137,8 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
     if job.run.command == "predict":
         least = least_wins(n, job.alpha - job.tau)
         return [("votes", f"{least:,} of {n:,} against one other class are the fewest that decide")]
+    if job.rules:
+        return _adaptive_prospects(job.rules[-1], job)
     radius_sq, least = job.certifier.largest(), job.certifier.least_votes()
     best = Certified(0, radius_sq or 0, n, n, job.alpha).radius_text(3, up=True)
     return [
@@ -120,9 +148,31 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
     ]
 
 
-def summarise(rows: list[Row], command: str) -> None:
+def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
+    looks, largest = rule.schedule.looks, rule.largest()
+    best = Certified(0, largest or 0, rule.caps[-1], rule.caps[-1], job.alpha).radius_text(3, up=True)
+    words = [
+        ("rule", f"{rule.name}, {len(looks)} looks after {looks[0]:,} to {looks[-1]:,} samples"),
+        ("bound", f"{job.run.bound}, {job.run.form}-class{UNPROVED if job.run.bound == 'paper' else ''}"),
+    ]
+    if isinstance(rule, SpendingRule):
+        fewest = [f"{_plain(r)} {_from_how_many(rule, r)}" for r in rule.radii]
+        shown = fewest if len(fewest) <= MOST_SHOWN else [*fewest[: MOST_SHOWN - 1], "...", fewest[-1]]
+        return [*words, *(("radii" if i == 0 else "", each) for i, each in enumerate(shown))]
+    assert isinstance(rule, UnionRule)
+    asked = f"within {float(100 * rule.precision):g} %" if rule.precision else ", ".join(map(_plain, rule.radii))
+    return [*words, ("radius", f"{asked}; at most {best} (all {rule.caps[-1]:,} votes)")]
+
+
+def _from_how_many(rule: SpendingRule, radius: Fraction) -> str:
+    threshold = rule.tables.of(radius)
+    looks = zip(rule.schedule.looks, threshold.accept, strict=True) if threshold else ()
+    return next((f"from {n:,} samples on" for n, votes in looks if votes <= n), "out of reach")
+
+
+def summarise(rows: list[Row], run: Run) -> None:
     """The closing table."""
-    counts = results.Summary.of(rows)
+    counts, command = results.Summary.of(rows), run.command
     print("\nCertified accuracy" if command == "certify" else "\nAccuracy", "(of the answered: the paper's formula)")
     made = table("radius", "correct", "of all images", "of the answered")
     for k, hits in enumerate(counts.hits):
@@ -131,6 +181,20 @@ def summarise(rows: list[Row], command: str) -> None:
     print_table(made)
     answered = f"{counts.answered:,} of {counts.images:,} images answered"
     print(f"CP {share(counts.answered, counts.images)} ({answered}), abstentions: {counts.images - counts.answered:,}")
+    if run.adaptive and rows:
+        _saved(rows, run.n)
+
+
+def _saved(rows: list[Row], most: int) -> None:
+    """How many samples an adaptive run took, against the fixed number."""
+    used = sorted(row.n for row in rows)
+    total, full = sum(used), sum(n == most for n in used)
+    print(
+        f"samples to decide: {total / len(used):,.0f} an image, {used[len(used) // 2]:,} the middle one, "
+        f"{most:,} for {full:,}\n"
+        f"saved: {share(len(used) * most - total, len(used) * most)}, "
+        f"{len(used) * most / total:.1f} times fewer than {most:,} each"
+    )
 
 
 def share(part: int, whole: int) -> str:

@@ -45,7 +45,7 @@ def _bar(total: int, begin: int, unit: str) -> Iterator[Meter]:
 
         def update(done: int, note: str) -> None:
             rate = (done - begin) / max(time.monotonic() - start, 1e-9)
-            progress.update(task, completed=done, description=note, rate=f"{rate:,.0f} {unit}/s")
+            progress.update(task, completed=done, description=note, rate=f"{_pace(rate)} {unit}/s")
 
         yield update
 
@@ -64,7 +64,11 @@ class _Lines:
         self._last = now
         rate = max(done - self._begin, 1) / (now - self._start)
         left = duration((self._total - done) / rate)
-        print(f"{note}, {rate:,.0f} {self._unit}/s, {left} left", file=sys.stderr, flush=True)
+        print(f"{note}, {_pace(rate)} {self._unit}/s, {left} left", file=sys.stderr, flush=True)
+
+
+def _pace(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def duration(seconds: float) -> str:

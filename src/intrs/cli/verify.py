@@ -12,7 +12,6 @@ from intrs.cli.job import Job, assemble, load_model, selected_kernels
 from intrs.cli.screen import meter
 from intrs.data import open_data
 from intrs.errors import IntrsError
-from intrs.votes import SELECTION, Votes
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -87,10 +86,9 @@ def _first_difference(job: Job, rows: list[Row], again: set[int], show_progress:
 
 def _from_kept_votes(job: Job, position: int, row: Row) -> Row | str:
     """The row that the file's own votes give, or why they cannot be votes."""
-    for column, wanted in (("counts0", job.run.n0), ("counts", job.run.n)):
-        counts = getattr(row, column)
-        if len(counts) != job.network.classes or sum(counts) != wanted:
-            return f"{column} should be {job.network.classes} numbers with sum {wanted}"
-    index, noise, seed = int(job.data.indices[position]), job.smooth.noise, job.smooth.seed
-    selection = Votes(row.counts0, noise, seed, index, SELECTION)
-    return job.judge(position, selection, Votes(row.counts, noise, seed, index, 0))
+    if (words := job.misfit(row)) is not None:
+        return words
+    selection, estimation = job.kept_votes(position, row)
+    if job.rules and not job.rules[-1].is_over(selection.top, estimation.counts):
+        return f"the rule would not have stopped after {estimation.count} samples with these votes"
+    return job.judge(position, selection, estimation)

@@ -1,0 +1,166 @@
+"""What an adaptive run was asked for, first and when it was extended; as text, it stands beside the results."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
+from intrs.adaptive.tables import STEP
+from intrs.errors import IntrsError
+from intrs.noise import parse_fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from intrs.certificate import Certifier
+
+GIVE_UP = Fraction(7, 10)
+MOST_RADII, MOST_STAGES, LARGEST_RADIUS = 100, 20, 100
+NUMBER = r"\d{1,18}(?:/\d{1,18})?"
+TEXT = re.compile(rf"n=(\d{{1,9}}) (?:radii=({NUMBER}(?:,{NUMBER})*) give_up=({NUMBER})|precision=({NUMBER}))")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Decide these radii, or come as close as `precision` to what n samples could certify; n is the cap."""
+
+    n: int
+    radii: tuple[Fraction, ...] = ()
+    give_up: Fraction = GIVE_UP
+    precision: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise IntrsError(f"the number of samples must be at least 1, not {self.n}")
+        if bool(self.radii) == (self.precision is not None):
+            raise IntrsError("an adaptive run decides radii or reaches a precision: ask for one of the two")
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise IntrsError(f"the precision must lie between 0 and 1, such as 1%, not {self.precision}")
+        if len(self.radii) > MOST_RADII or any(not 0 <= radius <= LARGEST_RADIUS for radius in self.radii):
+            raise IntrsError(f"at most {MOST_RADII} radii can be asked for, each from 0 to {LARGEST_RADIUS}")
+        if not 0 <= self.give_up < 1:
+            raise IntrsError(f"the probability of giving up must be at least 0 and below 1, not {self.give_up}")
+
+    def __str__(self) -> str:
+        if self.precision is not None:
+            return f"n={self.n} precision={self.precision}"
+        return f"n={self.n} radii={','.join(map(str, self.radii))} give_up={self.give_up}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a run: what was asked for first, and each extension, which goes on where the one before stopped."""
+
+    stages: tuple[Stage, ...]
+
+    @classmethod
+    def of(
+        cls, n: int, radii: Sequence[str | float | Fraction] = (), precision: str | float | Fraction | None = None,
+        give_up: str | float | Fraction = GIVE_UP,
+    ) -> Plan:  # fmt: skip
+        """A run of one stage."""
+        exact = tuple(sorted({parse_fraction(radius, "a radius") for radius in radii}))
+        return cls(
+            (Stage(n, exact, parse_fraction(give_up, "the probability of giving up"), parse_percent(precision)),)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """The plan whose `str` is this text; ValueError if there is none."""
+        parts = text.split("; ")
+        matches = [TEXT.fullmatch(part) for part in parts[: MOST_STAGES + 1]]
+        if len(parts) > MOST_STAGES or not all(matches):
+            raise ValueError("not a plan")
+        try:
+            plan = cls(tuple(_stage(*match.groups()) for match in matches if match))
+            for before, after in zip(plan.stages, plan.stages[1:], strict=False):
+                plan.check_extension(before, after)
+        except (IntrsError, ZeroDivisionError) as error:
+            raise ValueError(str(error)) from None
+        if str(plan) != text:
+            raise ValueError("not written as plans are")
+        return plan
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.stages))
+
+    @property
+    def last(self) -> Stage:
+        """What is asked for now."""
+        return self.stages[-1]
+
+    def extended(self, stage: Stage) -> Plan:
+        """The plan that goes on with `stage`; refused, with the reason, where that would not be valid."""
+        if stage == self.last:
+            return self
+        self.check_extension(self.last, stage)
+        if len(self.stages) == MOST_STAGES:
+            raise IntrsError(f"this run was extended {MOST_STAGES - 1} times; begin another one")
+        return Plan((*self.stages, stage))
+
+    def check_extension(self, before: Stage, after: Stage) -> None:
+        """Section 6 of docs/adaptive.md: what may be asked for after the votes were seen."""
+        if (before.precision is None) != (after.precision is None):
+            raise IntrsError(
+                "a run that decides radii and one that reaches a precision spend alpha in different ways: "
+                "changing over would spend it twice; write other results with --out"
+            )
+        if after.n < before.n:
+            raise IntrsError(f"the run was made for up to {before.n} samples; it can be extended, not cut to {after.n}")
+        if after.n != (fewer := doublings(self.stages[0].n, after.n)[-1]):
+            raise IntrsError(
+                f"the run cannot be extended to {after.n} samples: what each look may spend has to be fixed before the "
+                f"votes are seen, and it is for doublings of the first --n, such as {fewer} or {2 * fewer}"
+            )
+        new = [r for r in after.radii if r not in self.stages[0].radii and r % STEP]
+        if new:
+            raise IntrsError(
+                f"radius {float(new[0]):g} was not declared when the run began: a radius that is chosen after seeing "
+                f"the votes needs a table that was fixed before. Multiples of {float(STEP):g} have one"
+            )
+
+    def rules(self, certifier: Certifier) -> tuple[Rule, ...]:
+        """One rule a stage; each begins where the one before stopped."""
+        return _rules(self, certifier)
+
+
+@lru_cache(maxsize=64)
+def _rules(plan: Plan, certifier: Certifier) -> tuple[Rule, ...]:
+    found: list[Rule] = []
+    first = plan.stages[0]
+    for stage in plan.stages:
+        found.append(_rule(stage, certifier.for_samples(stage.n), doublings(first.n, stage.n), first.radii))
+    return tuple(found)
+
+
+def doublings(first: int, most: int) -> tuple[int, ...]:
+    """first, 2 first, 4 first, ... as far as they do not exceed most."""
+    caps = [first]
+    while 2 * caps[-1] <= most:
+        caps.append(2 * caps[-1])
+    return tuple(caps)
+
+
+def _rule(stage: Stage, certifier: Certifier, caps: tuple[int, ...], declared: tuple[Fraction, ...]) -> Rule:
+    if stage.precision is None and certifier.form == "one":
+        return SpendingRule(certifier, caps, declared, stage.radii, stage.give_up)
+    if stage.give_up != GIVE_UP:
+        raise IntrsError("when to give up can be chosen for radii in the one-class form only")
+    return UnionRule(certifier, caps, stage.radii, stage.precision)
+
+
+def _stage(n: str, radii: str | None, give_up: str | None, precision: str | None) -> Stage:
+    if precision is not None:
+        return Stage(int(n), precision=Fraction(precision))
+    return Stage(int(n), tuple(Fraction(r) for r in (radii or "").split(",")), Fraction(give_up or GIVE_UP))
+
+
+def parse_percent(value: str | float | Fraction | None) -> Fraction | None:
+    """1% or 0.01."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return parse_fraction(value.strip()[:-1], "the precision") / 100
+    return None if value is None else parse_fraction(value, "the precision")
