@@ -55,7 +55,8 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 }
 
 struct Vector : Avx2Vector {
-  static constexpr int32_t kPixels = 5, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
+  static constexpr int32_t kPixels = 0, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
+  static constexpr int32_t kDepthwisePixels = 2;
 
   static Vec dot16(Vec sum, Vec pairs, Vec weights) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights));
@@ -63,18 +64,39 @@ struct Vector : Avx2Vector {
     return sum;
   }
 
+  // Depthwise layers: taps 0 and 2 of a lane, and 1 and 3, as pairs of 16 bits, whose products fit 32.
+  struct Taps {
+    Vec even, odd;
+  };
+  struct TapWeights {
+    int32_t even[kQuad], odd[kQuad];
+  };
+  static TapWeights tap_weights(const int8_t (&taps)[kQuad][4]) {
+    TapWeights weights;
+    for (int k = 0; k < kQuad; ++k) {
+      weights.even[k] = int32_t(uint32_t(uint16_t(taps[k][0])) | uint32_t(uint16_t(taps[k][2])) << 16);
+      weights.odd[k] = int32_t(uint32_t(uint16_t(taps[k][1])) | uint32_t(uint16_t(taps[k][3])) << 16);
+    }
+    return weights;
+  }
+  static Taps load_taps(const TapWeights& weights) { return {fours(weights.even), fours(weights.odd)}; }
+  static Taps taps(Vec bytes) { return {even16(bytes), odd16(bytes)}; }
+  static Vec dot_taps(Vec sum, const Taps& taps, const Taps& weights) {
+    return dot16(dot16(sum, taps.even, weights.even), taps.odd, weights.odd);
+  }
+
   // Of one output channel: chunks sorted by length, so that no branch depends on one chunk's length.
   struct Strip {
-    int32_t channel = 0;
     std::vector<Entry> entries;
     int32_t chunks[kMostEntries + 1] = {};  // how many there are of each length
   };
 
   static bool pays_by_channel(const std::vector<Quad>&) { return true; }
 
-  static Strip strip(const std::vector<Entry>& entries, int32_t channel) {
+  using Strips = std::array<Strip, kQuad>;
+
+  static Strip strip(const std::vector<Entry>& entries) {
     Strip strip;
-    strip.channel = channel;
     std::vector<Chunk> sorted = chunks(entries);
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const Chunk& a, const Chunk& b) { return a.entries.size() > b.entries.size(); });
@@ -85,15 +107,14 @@ struct Vector : Avx2Vector {
     return strip;
   }
 
-  static std::vector<Strip> strips(const Quad& quad, bool) {
-    std::vector<Strip> strips;
-    for (int32_t k = 0; k < kQuad; ++k) strips.push_back(strip(quad[size_t(k)], k));
-    return strips;
+  static Strips strips(const Quad& quad, bool) {
+    return {strip(quad[0]), strip(quad[1]), strip(quad[2]), strip(quad[3])};
   }
 
   // The chunks of kLength entries, then those that are shorter.
   template <int P, int kLength>
-  static void run_chunks(const Strip& strip, const Entry* entry, const uint8_t* from, int64_t step, Vec (&acc)[P]) {
+  static INTRS_INLINE void run_chunks(const Strip& strip, const Entry* entry, const uint8_t* from, int64_t step,
+                                      Vec (&acc)[P]) {
     const Vec ones = _mm256_set1_epi16(1);
     const int64_t steps[5] = {0, step, 2 * step, 3 * step, 4 * step};  // in registers, not added up for every entry
     for (int32_t count = strip.chunks[kLength]; count > 0; --count, entry += kLength) {
@@ -113,11 +134,10 @@ struct Vector : Avx2Vector {
   }
 
   template <int P>
-  static void run(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
-    Vec acc[P];
-    for (int p = 0; p < P; ++p) acc[p] = sums[p][strip.channel];
+  static INTRS_INLINE void run_channel(const Strips& strips, int32_t channel, const uint8_t* from, int64_t step,
+                                       Vec (&acc)[P]) {
+    const Strip& strip = strips[size_t(channel)];
     run_chunks<P, kMostEntries>(strip, strip.entries.data(), from, step, acc);
-    for (int p = 0; p < P; ++p) sums[p][strip.channel] = acc[p];
   }
 };
 

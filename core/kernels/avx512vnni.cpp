@@ -8,31 +8,50 @@ namespace {
 
 struct Vector {
   static constexpr int32_t kLanes = 16, kPixels = 6, kPixelsByChannel = 12, kTiles = 2, kLeastTiled = 8;
+  static constexpr int32_t kDepthwisePixels = 4;
   static constexpr uint8_t kFlip = 0x80;
   using Vec = __m512i;
   using Words = Words16;
 
+  // Lane i has the scale of channel i % 4. A shift of 32 or more takes the upper halves of the products and goes on
+  // from there in 32 bits.
   struct Scale {
-    Vec multiplier, add;
-    __m128i even, odd;
+    Vec multiplier, odd_multiplier;  // the second for the upper halves of 64-bit lanes, in their lower halves
+    Vec even, odd, shift;            // what is added to even and to odd lanes; shifts, less 32 if long_shift
     bool long_shift;
   };
 
-  static Scale scale(int32_t multiplier, int shift, int32_t zero_point) {
-    const int64_t add = (int64_t{1} << (shift - 1)) + int64_t{zero_point} * (int64_t{1} << shift);
-    const bool long_shift = shift >= 32;
-    return {_mm512_set1_epi32(multiplier), _mm512_set1_epi64(add), _mm_cvtsi32_si128(shift),
-            _mm_cvtsi32_si128(long_shift ? shift - 32 : shift), long_shift};
+  static Scale scale(const Scales& s) {
+    const Vec multiplier = fours(s.multiplier);
+    return {multiplier,
+            _mm512_srli_epi64(multiplier, 32),
+            pairs64(s.add[0], s.add[2]),
+            pairs64(s.add[1], s.add[3]),
+            fours(s.shift),
+            s.long_shift};
   }
 
-  static Vec rescale(Vec v, const Scale& s) {
-    Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.add);
-    Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.multiplier), s.add);
-    even = _mm512_sra_epi64(even, s.even);
-    odd = _mm512_sra_epi64(odd, s.odd);
-    if (!s.long_shift) odd = _mm512_slli_epi64(odd, 32);
-    return _mm512_mask_blend_epi32(0xAAAA, even, odd);
+  static Vec rescale(Vec v, const Scale& s) { return s.long_shift ? rescale_long(v, s) : rescale_short(v, s); }
+
+  static Vec rescale_long(Vec v, const Scale& s) {
+    const Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.even);
+    const Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    const auto upper = _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even));
+    return _mm512_srav_epi32(_mm512_castps_si512(upper), s.shift);
   }
+
+  static Vec rescale_short(Vec v, const Scale& s) {
+    Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.even);
+    Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    even = _mm512_srav_epi64(even, _mm512_and_si512(s.shift, _mm512_set1_epi64(63)));
+    odd = _mm512_srav_epi64(odd, _mm512_srli_epi64(s.shift, 32));
+    return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+  }
+
+  static Vec fours(const int32_t* v) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(v)));
+  }
+  static Vec pairs64(int64_t a, int64_t b) { return _mm512_set4_epi64(b, a, b, a); }
 
   // As _mm512_dpbusd_epi32, for which GCC 12 copies the sum to another register and back.
   static Vec dot(Vec sum, Vec codes, Vec weights) {
@@ -66,9 +85,17 @@ struct Vector {
     return k == 3 ? _mm512_srli_epi32(v, 24) : _mm512_and_si512(_mm512_srli_epi32(v, 8 * k), _mm512_set1_epi32(255));
   }
 
+  static Vec interleave8_low(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
+  static Vec interleave8_high(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }
+  static Vec interleave16_low(Vec a, Vec b) { return _mm512_unpacklo_epi16(a, b); }
+  static Vec interleave16_high(Vec a, Vec b) { return _mm512_unpackhi_epi16(a, b); }
+  static Vec join_samples(Vec a, Vec b, Vec c, Vec d) {
+    return _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+  }
+
   static Vec join(Vec a, Vec b, Vec c, Vec d) {
     const Vec order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    return _mm512_shuffle_epi8(_mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)), order);
+    return _mm512_shuffle_epi8(join_samples(a, b, c, d), order);
   }
 };
 

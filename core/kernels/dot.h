@@ -12,16 +12,25 @@ template <class B>
 struct Dot : B {
   using Vec = typename B::Vec;
 
+  // Depthwise layers: four taps of a channel in a lane are bytes for the same instruction.
+  using Taps = Vec;
+  using TapWeights = std::array<int32_t, kQuad>;
+  static TapWeights tap_weights(const int8_t (&taps)[kQuad][4]) {
+    return {four(taps[0]), four(taps[1]), four(taps[2]), four(taps[3])};
+  }
+  static Taps load_taps(const TapWeights& weights) { return B::fours(weights.data()); }
+  static Taps taps(Vec bytes) { return bytes; }
+  static Vec dot_taps(Vec sum, Taps taps, Taps weights) { return B::dot(sum, taps, weights); }
+
   struct Step {  // one entry of four output channels
     int32_t offset;
     int32_t weights[kQuad];
   };
 
-  // Four output channels together, or one alone.
-  struct Strip {
+  // Four output channels together, or each alone.
+  struct Strips {
     std::vector<Step> together;
-    std::vector<Entry> alone;
-    int32_t channel = 0;  // which one is alone
+    Quad alone;
   };
 
   // Four channels share each load of a vector, so a tile of them runs at one product a cycle, zero or not; channels
@@ -29,81 +38,61 @@ struct Dot : B {
   static bool pays_by_channel(const std::vector<Quad>& quads) {
     double together = 0, alone = 0;
     for (const Quad& quad : quads) {
-      together += double(merged(quad).together.size()) * (4.0 + 2.0 / B::kPixels);
+      together += double(merged(quad).size()) * (4.0 + 2.0 / B::kPixels);
       for (const auto& entries : quad) alone += double(entries.size()) * (1.0 + 2.0 / B::kPixelsByChannel);
     }
     return alone < together;
   }
 
-  static std::vector<Strip> strips(const Quad& quad, bool by_channel) {
-    if (!by_channel) return {merged(quad)};
-    std::vector<Strip> strips;
-    for (int32_t k = 0; k < kQuad; ++k) {
-      strips.push_back({{}, quad[size_t(k)], k});
-    }
-    return strips;
+  static Strips strips(const Quad& quad, bool by_channel) {
+    if (!by_channel) return {merged(quad), {}};
+    return {{}, quad};
   }
 
   // The union of four channels' entries, by offset; a channel without an entry has zero weights there.
-  static Strip merged(const Quad& quad) {
-    Strip strip;
+  static std::vector<Step> merged(const Quad& quad) {
+    std::vector<Step> steps;
     size_t at[kQuad] = {};
     for (;;) {
       int32_t next = INT32_MAX;
       for (size_t k = 0; k < kQuad; ++k) {
         if (at[k] < quad[k].size()) next = std::min(next, quad[k][at[k]].offset);
       }
-      if (next == INT32_MAX) return strip;
+      if (next == INT32_MAX) return steps;
       Step step = {next, {}};
       for (size_t k = 0; k < kQuad; ++k) {
         const bool has = at[k] < quad[k].size() && quad[k][at[k]].offset == next;
         if (has) step.weights[k] = four(quad[k][at[k]++].weights);
       }
-      strip.together.push_back(step);
+      steps.push_back(step);
     }
   }
 
   template <int P>
-  static void run(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
-    if (!strip.alone.empty()) run_channel<P>(strip, from, step, sums);
-    if constexpr (P <= B::kPixels) {
-      if (!strip.together.empty()) run_quad<P>(strip, from, step, sums);
-    }
-  }
-
-  template <int P>
-  static void run_quad(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
-    Vec acc[P][kQuad];
-    for (int p = 0; p < P; ++p) {
-      for (int k = 0; k < kQuad; ++k) acc[p][k] = sums[p][k];
-    }
-    for (const Step& entry : strip.together) {
+  static INTRS_INLINE void run_together(const Strips& strips, const uint8_t* from, int64_t step,
+                                        Vec (&sums)[P][kQuad]) {
+    for (const Step& entry : strips.together) {
       const uint8_t* at = from + entry.offset;
       const Vec w0 = B::broadcast(entry.weights[0]), w1 = B::broadcast(entry.weights[1]);
       const Vec w2 = B::broadcast(entry.weights[2]), w3 = B::broadcast(entry.weights[3]);
       for (int p = 0; p < P; ++p) {
         const Vec codes = B::load(at + p * step);
-        acc[p][0] = B::dot(acc[p][0], codes, w0);
-        acc[p][1] = B::dot(acc[p][1], codes, w1);
-        acc[p][2] = B::dot(acc[p][2], codes, w2);
-        acc[p][3] = B::dot(acc[p][3], codes, w3);
+        sums[p][0] = B::dot(sums[p][0], codes, w0);
+        sums[p][1] = B::dot(sums[p][1], codes, w1);
+        sums[p][2] = B::dot(sums[p][2], codes, w2);
+        sums[p][3] = B::dot(sums[p][3], codes, w3);
       }
-    }
-    for (int p = 0; p < P; ++p) {
-      for (int k = 0; k < kQuad; ++k) sums[p][k] = acc[p][k];
     }
   }
 
   template <int P>
-  static void run_channel(const Strip& strip, const uint8_t* from, int64_t step, Vec (&sums)[P][kQuad]) {
-    Vec acc[P];
-    for (int p = 0; p < P; ++p) acc[p] = sums[p][strip.channel];
-    for (const Entry& entry : strip.alone) {
+  static INTRS_INLINE void run_channel(const Strips& strips, int32_t channel, const uint8_t* from, int64_t step,
+                                       Vec (&acc)[P]) {
+    for (const Entry& entry : strips.alone[size_t(channel)]) {
       const uint8_t* at = from + entry.offset;
       const Vec w = B::broadcast(four(entry.weights));
       for (int p = 0; p < P; ++p) acc[p] = B::dot(acc[p], B::load(at + p * step), w);
     }
-    for (int p = 0; p < P; ++p) sums[p][strip.channel] = acc[p];
   }
 };
 

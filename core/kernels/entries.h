@@ -8,6 +8,10 @@
 
 #include "kernels.h"
 
+// What must stay in registers: vectors in an array do if all of its indices are constants.
+#define INTRS_INLINE __attribute__((always_inline)) inline
+#define INTRS_UNROLL _Pragma("GCC unroll 16")
+
 namespace intrs {
 namespace {
 
@@ -28,6 +32,25 @@ inline int32_t four(const int8_t* weights) {
   std::memcpy(&value, weights, sizeof value);
   return value;
 }
+
+// RESCALE and output zero point of four channels: (value * multiplier + add) >> shift.
+struct Scales {
+  int32_t multiplier[kQuad], shift[kQuad];  // shifts are less 32 if long_shift
+  int64_t add[kQuad];
+  bool long_shift = true;  // all are 32 or more
+
+  Scales(const int32_t (&multipliers)[kQuad], const int32_t (&shifts)[kQuad], int32_t zero_point) {
+    for (int k = 0; k < kQuad; ++k) long_shift = long_shift && shifts[k] >= 32;
+    for (int k = 0; k < kQuad; ++k) {
+      multiplier[k] = multipliers[k];
+      shift[k] = shifts[k] - (long_shift ? 32 : 0);
+      add[k] = (int64_t{1} << (shifts[k] - 1)) + int64_t{zero_point} * (int64_t{1} << shifts[k]);
+    }
+  }
+
+  // The same for all four.
+  Scales(int32_t m, int32_t s, int32_t zero_point) : Scales({m, m, m, m}, {s, s, s, s}, zero_point) {}
+};
 
 struct Entry {
   int32_t offset;  // bytes from the first tap's vector

@@ -11,13 +11,20 @@
 //   load, store, broadcast   whole vectors; broadcast of one int32 to all lanes
 //   add, mul, shift_right    32-bit lanes; shift_right is arithmetic
 //   channel<k>(v)            byte k of each lane as int32, sign or zero extended as stored
-//   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form
+//   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form; lane i is of channel i % 4
+//   rescale_long             the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
 //   low, high, clamp         bytewise maximum and minimum
-//   Strip, strips, run       the inner loop: see dot.h and avx2.cpp
+//   Strips, strips           entries of four output channels, see dot.h and avx2.cpp
+//   run_together             the inner loop over entries that four output channels share; if kPixels > 0
+//   run_channel              the inner loop over entries of one output channel
+//   Taps, taps, TapWeights   what depthwise.h multiplies, by dot_taps; tap_weights packs, load_taps loads them
+//   kDepthwisePixels         outputs that it does at once
+//   interleave8_low ...      of two vectors, within each 128 bits: their lower or higher halves by bytes, or 16 bits
+//   join_samples             lanes of four channels as bytes, saturated, one vector a sample
 //   kTiles                   tiles that are multiplied at once, see winograd.h; 0 for a set without 16-bit products
-//   kPixels                  output pixels of a tile; kPixelsByChannel if channels have entries of their own
-//   pays_by_channel          whether so many weights are zero that channels should have entries of their own
+//   kPixels                  output pixels of a tile, 0 if channels never share entries; kPixelsByChannel if they do
+//   not pays_by_channel          whether so many weights are zero that channels should have entries of their own
 #pragma once
 
 #include <algorithm>
@@ -25,6 +32,7 @@
 
 #include "../arith.h"
 #include "blocks.h"
+#include "depthwise.h"
 #include "sets.h"
 #include "winograd.h"
 
@@ -38,23 +46,33 @@ struct Lanes {
   using Vec = typename V::Vec;
   using Scale = typename V::Scale;
   using Tiles = Winograd<V, V::kTiles>;
+  using ByTaps = Depthwise<V>;
   static constexpr int32_t kBytes = V::kLanes * kQuad;  // of a vector
 
   // --- Conv -----------------------------------------------------------------------------------------------------
 
-  // Four output channels: their strips of entries, starting values and scales.
+  // Four output channels: their entries, starting values and scales.
   struct PackedQuad {
-    std::vector<typename V::Strip> strips;
+    typename V::Strips strips;
     int32_t start[kQuad];
     Scale scale[kQuad];
+  };
+
+  // Of four channels that lie in one vector.
+  struct QuadScale {
+    Vec start;
+    Scale scale;
   };
 
   struct PackedConv : Packed {
     std::vector<PackedQuad> quads;
     Vec low, high;
-    bool clamps, wide;
+    bool wide, by_channel;
+    bool usual;                         // codes come out, and all shifts are 32 or more
     int32_t pixels;                     // most that a tile may have
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
+    std::vector<typename V::TapWeights> tap_weights;  // if it is depthwise; nor have they then
+    std::vector<QuadScale> tap_scales;
   };
 
   // The border, the scales and the address range must suit; otherwise `plain_conv` does the layer.
@@ -81,17 +99,28 @@ struct Lanes {
     return int32_t(uint32_t(op.bias[size_t(channel)]) - sum * uint32_t(op.input_zero_point + V::kFlip));
   }
 
-  static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, std::vector<typename V::Strip> strips) {
+  static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, typename V::Strips strips) {
     PackedQuad q = {};
     for (int32_t k = 0; k < kQuad; ++k) {
       const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
       const size_t at = op.rescale.at(channel);
       q.start[k] = start_value(op, channel, channels);
       q.scale[k] =
-          V::scale(op.rescale.multiplier[at], op.rescale.shift[at], op.wide ? 0 : op.output_zero_point + V::kFlip);
+          V::scale({op.rescale.multiplier[at], op.rescale.shift[at], op.wide ? 0 : op.output_zero_point + V::kFlip});
     }
     q.strips = std::move(strips);
     return q;
+  }
+
+  static QuadScale quad_scale(const Conv& op, int32_t quad, int32_t channels) {
+    int32_t start[kQuad], multiplier[kQuad], shift[kQuad];
+    for (int32_t k = 0; k < kQuad; ++k) {
+      const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
+      start[k] = start_value(op, channel, channels);
+      multiplier[k] = op.rescale.multiplier[op.rescale.at(channel)];
+      shift[k] = op.rescale.shift[op.rescale.at(channel)];
+    }
+    return {V::fours(start), V::scale({multiplier, shift, op.output_zero_point + V::kFlip})};
   }
 
   static std::unique_ptr<Packed> pack(const Conv& op, const In& in, const Out& out) {
@@ -103,19 +132,27 @@ struct Lanes {
       entries[size_t(c / kQuad)][size_t(c % kQuad)] = entries_of(op, in, c, channels, kBytes);
     }
     const bool sparse = V::pays_by_channel(entries), tiled = Tiles::suits(op, out.shape);
+    const auto is_long = [](int8_t shift) { return shift >= 32; };
+    packed->usual = !op.wide && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
+    const bool depthwise = packed->usual && ByTaps::suits(op, out.shape);
+    if (depthwise) {
+      packed->tap_weights = ByTaps::weights(op, channels);
+      for (int32_t quad = 0; quad < quads(channels); ++quad)
+        packed->tap_scales.push_back(quad_scale(op, quad, channels));
+    }
     if (tiled) {
       packed->tile_weights = Tiles::weights(op, channels);
       packed->scratch = Tiles::scratch(op.channels_per_group);
     }
     for (int32_t quad = 0; quad < quads(channels); ++quad) {
-      auto strips = tiled ? std::vector<typename V::Strip>() : V::strips(entries[size_t(quad)], sparse);
+      auto strips = tiled || depthwise ? typename V::Strips() : V::strips(entries[size_t(quad)], sparse);
       packed->quads.push_back(pack_quad(op, quad, channels, std::move(strips)));
     }
     packed->wide = op.wide;
+    packed->by_channel = sparse;
     packed->pixels = sparse ? V::kPixelsByChannel : V::kPixels;
     packed->low = V::bytes(op.clamp_low + V::kFlip);
     packed->high = V::bytes(op.clamp_high + V::kFlip);
-    packed->clamps = op.clamp_low > -128 || op.clamp_high < 127;
     return packed;
   }
 
@@ -126,35 +163,74 @@ struct Lanes {
   }
 
   static void store_codes(const PackedConv& packed, const Vec* channels, uint8_t* to) {
-    Vec joined = V::join(channels[0], channels[1], channels[2], channels[3]);
-    if (packed.clamps) joined = V::low(V::high(joined, packed.low), packed.high);
-    V::store(to, joined);
+    const Vec joined = V::join(channels[0], channels[1], channels[2], channels[3]);
+    V::store(to, V::low(V::high(joined, packed.low), packed.high));
   }
 
-  // P neighbouring output pixels, four channels. A function of its own: inlined, its sums would not stay in registers.
+  // Sums of four channels of P pixels become codes.
   template <int P>
-  __attribute__((noinline)) static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
-                                                  int64_t step, uint8_t* to, int64_t out_step) {
+  static INTRS_INLINE void finish(const PackedConv& packed, const PackedQuad& q, const Vec (&sums)[P][kQuad],
+                                  uint8_t* to, int64_t step) {
+    if (!packed.usual) {
+      Vec copy[P][kQuad];  // else the sums would have an address
+      for (int p = 0; p < P; ++p) std::copy_n(sums[p], kQuad, copy[p]);
+      return finish_unusual(packed, q, copy, P, to, step);
+    }
+    INTRS_UNROLL
+    for (int p = 0; p < P; ++p) {
+      Vec scaled[kQuad];
+      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale_long(sums[p][k], q.scale[k]);
+      store_codes(packed, scaled, to + p * step);
+    }
+  }
+
+  // The same for scales of any size, and for scores.
+  __attribute__((noinline)) static void finish_unusual(const PackedConv& packed, const PackedQuad& q,
+                                                       const Vec (*sums)[kQuad], int32_t pixels, uint8_t* to,
+                                                       int64_t step) {
+    for (int32_t p = 0; p < pixels; ++p, to += step) {
+      Vec scaled[kQuad];
+      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale(sums[p][k], q.scale[k]);
+      packed.wide ? store_wide(scaled, to) : store_codes(packed, scaled, to);
+    }
+  }
+
+  // P neighbouring output pixels, four channels. Functions of their own: inlined, their sums would not stay in
+  // registers.
+  template <int P>
+  __attribute__((noinline)) static void tile_together(const PackedConv& packed, const PackedQuad& q,
+                                                      const uint8_t* from, int64_t step, uint8_t* to,
+                                                      int64_t out_step) {
     Vec sums[P][kQuad];
     for (int p = 0; p < P; ++p) {
       for (int k = 0; k < kQuad; ++k) sums[p][k] = V::broadcast(q.start[k]);
     }
-    for (const typename V::Strip& strip : q.strips) V::template run<P>(strip, from, step, sums);
-    for (int p = 0; p < P; ++p) {
-      for (int k = 0; k < kQuad; ++k) sums[p][k] = V::rescale(sums[p][k], q.scale[k]);
-      if (packed.wide) {
-        store_wide(sums[p], to + p * out_step);
-      } else {
-        store_codes(packed, sums[p], to + p * out_step);
-      }
+    V::template run_together<P>(q.strips, from, step, sums);
+    finish<P>(packed, q, sums, to, out_step);
+  }
+
+  template <int P>
+  __attribute__((noinline)) static void tile_by_channel(const PackedConv& packed, const PackedQuad& q,
+                                                        const uint8_t* from, int64_t step, uint8_t* to,
+                                                        int64_t out_step) {
+    Vec sums[P][kQuad];
+    for (int k = 0; k < kQuad; ++k) {
+      Vec acc[P];
+      for (int p = 0; p < P; ++p) acc[p] = V::broadcast(q.start[k]);
+      V::template run_channel<P>(q.strips, k, from, step, acc);
+      for (int p = 0; p < P; ++p) sums[p][k] = acc[p];
     }
+    finish<P>(packed, q, sums, to, out_step);
   }
 
   template <int P>
   static void conv_tile_of(int32_t pixels, const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
                            int64_t step, uint8_t* to, int64_t out_step) {
     if (pixels == P) {
-      conv_tile<P>(packed, q, from, step, to, out_step);
+      if constexpr (P <= V::kPixels) {
+        if (!packed.by_channel) return tile_together<P>(packed, q, from, step, to, out_step);
+      }
+      tile_by_channel<P>(packed, q, from, step, to, out_step);
     } else if constexpr (P > 1) {
       conv_tile_of<P - 1>(pixels, packed, q, from, step, to, out_step);
     }
@@ -211,12 +287,62 @@ struct Lanes {
     });
   }
 
+  // N neighbouring outputs of a depthwise layer, four channels.
+  template <int N, int S>
+  __attribute__((noinline)) static void depthwise_tile(const Conv& op, const PackedConv& packed, size_t quad,
+                                                       const In& in, const uint8_t* from, uint8_t* to,
+                                                       int64_t out_step) {
+    const QuadScale& q = packed.tap_scales[quad];
+    Vec sums[N][kQuad];
+    for (int n = 0; n < N; ++n) {
+      for (int j = 0; j < kQuad; ++j) sums[n][j] = q.start;
+    }
+    const size_t each = packed.tap_weights.size() / packed.tap_scales.size();
+    ByTaps::template run<N, S>(op.window, in, from, &packed.tap_weights[quad * each], sums);
+    INTRS_UNROLL
+    for (int n = 0; n < N; ++n) {
+      for (int j = 0; j < kQuad; ++j) sums[n][j] = V::rescale_long(sums[n][j], q.scale);
+      const Vec joined = V::join_samples(sums[n][0], sums[n][1], sums[n][2], sums[n][3]);
+      V::store(to + n * out_step, V::low(V::high(joined, packed.low), packed.high));
+    }
+  }
+
+  template <int N>
+  static void depthwise_tile_of(int32_t pixels, const Conv& op, const PackedConv& packed, size_t quad, const In& in,
+                                const uint8_t* from, uint8_t* to, int64_t out_step) {
+    if (pixels == N) {
+      if (op.window.stride_x == 1) {
+        depthwise_tile<N, 1>(op, packed, quad, in, from, to, out_step);
+      } else {
+        depthwise_tile<N, 2>(op, packed, quad, in, from, to, out_step);
+      }
+    } else if constexpr (N > 1) {
+      depthwise_tile_of<N - 1>(pixels, op, packed, quad, in, from, to, out_step);
+    }
+  }
+
+  static void conv_depthwise(const Conv& op, const PackedConv& packed, const In& in, const Out& out) {
+    const Window& w = op.window;
+    const int32_t width = out.shape.width, tiles = (width - 1) / ByTaps::kMost + 1;
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      for (int32_t tile = 0; tile < tiles; ++tile) {
+        const int32_t x = part(width, tile, tiles), next = part(width, tile + 1, tiles);
+        const uint8_t* from = in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left);
+        for (size_t quad = 0; quad < packed.quads.size(); ++quad) {
+          const auto at = int64_t(quad) * kBytes;
+          depthwise_tile_of<ByTaps::kMost>(next - x, op, packed, quad, in, from + at, out.at(y, x) + at, out.pixel);
+        }
+      }
+    }
+  }
+
   static void conv(const Conv& op, const Packed* any, In in, Out out, uint8_t* scratch) {
     if (!any) return plain_conv(op, in, out);
     const auto& packed = static_cast<const PackedConv&>(*any);
     if constexpr (V::kTiles > 0) {
       if (!packed.tile_weights.empty()) return conv_tiles(op, packed, in, out, scratch);
     }
+    if (!packed.tap_weights.empty()) return conv_depthwise(op, packed, in, out);
     const int32_t width = out.shape.width, spans = (width - 1) / span_pixels(op, packed, in) + 1;
     for (int32_t y = 0; y < out.shape.height; ++y) {
       for (int32_t span = 0; span < spans; ++span) {
@@ -345,7 +471,7 @@ struct Lanes {
       });
       intrs_reciprocal(uint32_t(count), &multiplier, &shift);
       const Vec zero = V::broadcast(-count * (op.input_zero_point + V::kFlip));
-      const Scale scale = V::scale(multiplier, shift, op.output_zero_point + V::kFlip);
+      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip});
       for (Vec& s : sum) s = V::rescale(V::add(s, zero), scale);
       V::store(out.at(out_y, out_x) + at, V::join(sum[0], sum[1], sum[2], sum[3]));
     });
@@ -354,7 +480,7 @@ struct Lanes {
   static void requantise(const Requantise& op, In in, Out out) {
     const int8_t shift = op.rescale.shift[0];
     if (shift > 54) return plain_requantise(op, in, out);
-    const Scale scale = V::scale(op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip);
+    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip});
     const Vec zero = V::broadcast(-(op.input_zero_point + V::kFlip));
     const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
     const auto one = [&](Vec x) { return V::rescale(V::add(x, zero), scale); };

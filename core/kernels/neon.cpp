@@ -8,25 +8,32 @@ namespace {
 
 struct Vector {
   static constexpr int32_t kLanes = 4, kPixels = 6, kPixelsByChannel = 12, kTiles = 0;
+  static constexpr int32_t kDepthwisePixels = 4;
   static constexpr uint8_t kFlip = 0;
   using Vec = int32x4_t;
   using Words = Words4;
 
-  struct Scale {
-    int32x2_t multiplier;
-    int64x2_t add, shift;
+  struct Scale {  // lane i has the scale of channel i
+    int32x2_t multiplier[2];
+    int64x2_t add[2], shift[2];
+    bool long_shift;
   };
 
-  static Scale scale(int32_t multiplier, int shift, int32_t zero_point) {
-    const int64_t add = (int64_t{1} << (shift - 1)) + int64_t{zero_point} * (int64_t{1} << shift);
-    return {vdup_n_s32(multiplier), vdupq_n_s64(add), vdupq_n_s64(-shift)};
+  static Scale scale(const Scales& s) {
+    const int32x4_t multiplier = vld1q_s32(s.multiplier);
+    const int32x4_t shift = vnegq_s32(vaddq_s32(vld1q_s32(s.shift), vdupq_n_s32(s.long_shift ? 32 : 0)));
+    return {{vget_low_s32(multiplier), vget_high_s32(multiplier)},
+            {vld1q_s64(s.add), vld1q_s64(s.add + 2)},
+            {vmovl_s32(vget_low_s32(shift)), vmovl_s32(vget_high_s32(shift))},
+            s.long_shift};
   }
 
   static Vec rescale(Vec v, const Scale& s) {
-    const int64x2_t low = vshlq_s64(vmlal_s32(s.add, vget_low_s32(v), s.multiplier), s.shift);
-    const int64x2_t high = vshlq_s64(vmlal_s32(s.add, vget_high_s32(v), s.multiplier), s.shift);
+    const int64x2_t low = vshlq_s64(vmlal_s32(s.add[0], vget_low_s32(v), s.multiplier[0]), s.shift[0]);
+    const int64x2_t high = vshlq_s64(vmlal_s32(s.add[1], vget_high_s32(v), s.multiplier[1]), s.shift[1]);
     return vcombine_s32(vmovn_s64(low), vmovn_s64(high));
   }
+  static Vec rescale_long(Vec v, const Scale& s) { return rescale(v, s); }
 
   static Vec dot(Vec sum, Vec codes, Vec weights) {
     return vdotq_s32(sum, vreinterpretq_s8_s32(codes), vreinterpretq_s8_s32(weights));
@@ -50,12 +57,28 @@ struct Vector {
     return vshrq_n_s32(k == 3 ? v : vshlq_n_s32(v, 24 - 8 * k), 24);
   }
 
-  static Vec join(Vec a, Vec b, Vec c, Vec d) {
+  static Vec fours(const int32_t* v) { return vld1q_s32(v); }
+  static Vec interleave8_low(Vec a, Vec b) {
+    return vreinterpretq_s32_s8(vzip1q_s8(vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b)));
+  }
+  static Vec interleave8_high(Vec a, Vec b) {
+    return vreinterpretq_s32_s8(vzip2q_s8(vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b)));
+  }
+  static Vec interleave16_low(Vec a, Vec b) {
+    return vreinterpretq_s32_s16(vzip1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+  }
+  static Vec interleave16_high(Vec a, Vec b) {
+    return vreinterpretq_s32_s16(vzip2q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
+  }
+  static Vec join_samples(Vec a, Vec b, Vec c, Vec d) {
     const int16x8_t first = vcombine_s16(vqmovn_s32(a), vqmovn_s32(b));
     const int16x8_t second = vcombine_s16(vqmovn_s32(c), vqmovn_s32(d));
-    const int8x16_t packed = vcombine_s8(vqmovn_s16(first), vqmovn_s16(second));
+    return vreinterpretq_s32_s8(vcombine_s8(vqmovn_s16(first), vqmovn_s16(second)));
+  }
+
+  static Vec join(Vec a, Vec b, Vec c, Vec d) {
     static const uint8_t order[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    return vreinterpretq_s32_s8(vqtbl1q_s8(packed, vld1q_u8(order)));
+    return vreinterpretq_s32_s8(vqtbl1q_s8(vreinterpretq_s8_s32(join_samples(a, b, c, d)), vld1q_u8(order)));
   }
 };
 

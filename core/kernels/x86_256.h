@@ -14,34 +14,50 @@ struct Avx2Vector {
   using Vec = __m256i;
   using Words = Words8;
 
-  // (product + add) >> shift for a signed 64-bit product. AVX2 has no arithmetic 64-bit shift: add 2^63, which makes
-  // the sum unsigned, and take 2^(63 - shift) off the result.
+  // Lane i has the scale of channel i % 4. A shift of 32 or more takes the upper halves of the products and goes on
+  // from there in 32 bits.
   struct Scale {
-    Vec multiplier, add, off;
-    __m128i even, odd;
+    Vec multiplier, odd_multiplier;  // the second for the upper halves of 64-bit lanes, in their lower halves
+    Vec even, odd, shift;            // what is added to even and to odd lanes; shifts, less 32 if long_shift
     bool long_shift;
   };
 
-  static Scale scale(int32_t multiplier, int shift, int32_t zero_point) {
-    const uint64_t add = (uint64_t{1} << (shift - 1)) + (uint64_t(int64_t{zero_point}) << shift) + (uint64_t{1} << 63);
-    const bool long_shift = shift >= 32;
-    const auto off = int32_t(uint32_t(uint64_t{1} << (63 - shift)));
-    return {_mm256_set1_epi32(multiplier),
-            _mm256_set1_epi64x(int64_t(add)),
-            _mm256_set1_epi32(off),
-            _mm_cvtsi32_si128(shift),
-            _mm_cvtsi32_si128(long_shift ? shift - 32 : shift),
-            long_shift};
+  static Scale scale(const Scales& s) {
+    const Vec multiplier = fours(s.multiplier);
+    return {multiplier,
+            _mm256_srli_epi64(multiplier, 32),
+            pairs64(s.add[0], s.add[2]),
+            pairs64(s.add[1], s.add[3]),
+            fours(s.shift),
+            s.long_shift};
   }
 
-  static Vec rescale(Vec v, const Scale& s) {
-    Vec even = _mm256_add_epi64(_mm256_mul_epi32(v, s.multiplier), s.add);
-    Vec odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.multiplier), s.add);
-    even = _mm256_srl_epi64(even, s.even);
-    odd = _mm256_srl_epi64(odd, s.odd);
-    if (!s.long_shift) odd = _mm256_slli_epi64(odd, 32);
-    return _mm256_sub_epi32(_mm256_blend_epi32(even, odd, 0xAA), s.off);
+  static Vec rescale(Vec v, const Scale& s) { return s.long_shift ? rescale_long(v, s) : rescale_short(v, s); }
+
+  static Vec rescale_long(Vec v, const Scale& s) {
+    const Vec even = _mm256_add_epi64(_mm256_mul_epi32(v, s.multiplier), s.even);
+    const Vec odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    return _mm256_srav_epi32(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA), s.shift);
   }
+
+  static Vec rescale_short(Vec v, const Scale& s) {
+    Vec even = _mm256_add_epi64(_mm256_mul_epi32(v, s.multiplier), s.even);
+    Vec odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    even = shift_right64(even, _mm256_and_si256(s.shift, _mm256_set1_epi64x(63)));
+    odd = shift_right64(odd, _mm256_srli_epi64(s.shift, 32));
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+  }
+
+  // AVX2 has no arithmetic 64-bit shift: the sign is flipped, and taken off again where the shift has moved it to.
+  static Vec shift_right64(Vec v, Vec by) {
+    const Vec sign = _mm256_set1_epi64x(INT64_MIN);
+    return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_xor_si256(v, sign), by), _mm256_srlv_epi64(sign, by));
+  }
+
+  static Vec fours(const int32_t* v) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(v)));
+  }
+  static Vec pairs64(int64_t a, int64_t b) { return _mm256_setr_epi64x(a, b, a, b); }
 
   static Vec load(const uint8_t* from) { return _mm256_loadu_si256(reinterpret_cast<const Vec*>(from)); }
   static void store(uint8_t* to, Vec v) { _mm256_storeu_si256(reinterpret_cast<Vec*>(to), v); }
@@ -66,10 +82,18 @@ struct Avx2Vector {
     return k == 3 ? _mm256_srli_epi32(v, 24) : _mm256_and_si256(_mm256_srli_epi32(v, 8 * k), _mm256_set1_epi32(255));
   }
 
+  static Vec interleave8_low(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
+  static Vec interleave8_high(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
+  static Vec interleave16_low(Vec a, Vec b) { return _mm256_unpacklo_epi16(a, b); }
+  static Vec interleave16_high(Vec a, Vec b) { return _mm256_unpackhi_epi16(a, b); }
+  static Vec join_samples(Vec a, Vec b, Vec c, Vec d) {
+    return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+  }
+
   static Vec join(Vec a, Vec b, Vec c, Vec d) {
     const Vec order = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
                                        0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return _mm256_shuffle_epi8(_mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d)), order);
+    return _mm256_shuffle_epi8(join_samples(a, b, c, d), order);
   }
 };
 
