@@ -47,6 +47,8 @@ using Out = View<uint8_t>;
 struct Packed {
   virtual ~Packed() = default;
   int64_t scratch = 0;  // bytes of memory that the Conv needs besides its input and output
+  int64_t bytes = 0;    // of the weights
+  int32_t rows = 1;     // output rows that are done at once
 };
 
 struct KernelSet {

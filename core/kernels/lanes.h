@@ -143,11 +143,14 @@ struct Lanes {
     if (tiled) {
       packed->tile_weights = Tiles::weights(op, channels);
       packed->scratch = Tiles::scratch(op.channels_per_group);
+      packed->bytes = int64_t(packed->tile_weights.size() * sizeof(int32_t));
+      packed->rows = kTile;
     }
     for (int32_t quad = 0; quad < quads(channels); ++quad) {
       auto strips = tiled || depthwise ? typename V::Strips() : V::strips(entries[size_t(quad)], sparse);
       packed->quads.push_back(pack_quad(op, quad, channels, std::move(strips)));
     }
+    if (!tiled) packed->bytes = int64_t(op.weights.size());  // nearly
     packed->wide = op.wide;
     packed->by_channel = sparse;
     packed->pixels = sparse ? V::kPixelsByChannel : V::kPixels;

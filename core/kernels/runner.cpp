@@ -13,6 +13,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 34;  // of a block of samples
 constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
 constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
+constexpr int64_t kNear = 768 << 10;               // what a stage may keep in a near cache: rows and weights
+constexpr int64_t kSmallTensor = 256 << 10;        // stays near anyway
 
 template <class... F>
 struct Match : F... {
@@ -71,32 +73,173 @@ In geometry(const Shape& shape, const Layout& layout, const Border& border, int6
   return {nullptr, shape, pixel, pixel * (border.left + shape.width + border.right), border};
 }
 
-int64_t footprint(const In& t) {
-  return up(t.row * (t.border.top + t.shape.height + t.border.bottom) + kGuard, kAlign);
+int32_t all_rows(const In& t) {
+  return t.border.top + t.shape.height + t.border.bottom;
 }
 
-std::vector<size_t> last_uses(const Network& network, bool keep_all) {
-  const size_t tensors = network.shapes.size();
-  std::vector<size_t> last(tensors, tensors);
-  if (keep_all) return last;
-  for (size_t i = 0; i < tensors; ++i) last[i] = i;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    for (int32_t input : network.layers[i].inputs) last[size_t(input)] = i + 1;
+// --- stages -------------------------------------------------------------------------------------------------------
+
+// Which rows of its input a layer needs for some rows of its output. Only for layers that may run by rows.
+struct Rows {
+  int32_t stride = 1, reach = 1, top = 0;
+
+  explicit Rows(const Layer& layer) {
+    if (const Conv* conv = std::get_if<Conv>(&layer.operation)) {
+      const Window& w = conv->window;
+      stride = w.stride_y, reach = (w.height - 1) * w.dilation_y + 1, top = w.top;
+    }
   }
-  last.back() = tensors;
-  return last;
+  int64_t first(int64_t row) const { return row * stride - top; }
+  int64_t end(int64_t row) const { return (row - 1) * stride - top + reach; }  // for rows up to, without, `row`
+};
+
+// The first row of the output of `layer` that the next layer still needs when these two are done up to here.
+int32_t first_needed(const Program& program, size_t layer, int32_t done, int32_t next_done) {
+  const int64_t first = Rows(program.network.layers[layer + 1]).first(next_done);
+  return int32_t(std::clamp<int64_t>(first, -program.tensors[layer + 1].border.top, done));
+}
+
+int32_t with_bottom(const In& t, int32_t end) {
+  return end == t.shape.height ? end + t.border.bottom : end;
+}
+
+// How far each layer of a stage must be for the last one to be done up to row `end`. ends[i] is of layer first + i.
+void needed(const Program& program, const Stage& stage, int32_t end, std::vector<int32_t>& ends) {
+  for (size_t layer = stage.last + 1; layer-- > stage.first;) {
+    const int32_t height = program.network.shapes[layer + 1].height;
+    const int32_t at_once = program.packed[layer] ? program.packed[layer]->rows : 1;
+    end = std::min(int32_t(up(std::max(end, 0), at_once)), height);
+    ends[layer - stage.first] = end;
+    if (end > 0) end = int32_t(std::min<int64_t>(Rows(program.network.layers[layer]).end(end), INT32_MAX));
+  }
+}
+
+// The rows of the output of `layer` that lie in memory at once, at most.
+int32_t rows_held(const Program& program, const Stage& stage, size_t layer) {
+  const In& t = program.tensors[layer + 1];
+  const int32_t height = program.network.shapes[stage.last + 1].height;
+  std::vector<int32_t> before(stage.last - stage.first + 1), ends(before.size());
+  int32_t most = 0;
+  for (int32_t end = 0; end < height;) {
+    end = std::min(end + stage.rows, height);
+    needed(program, stage, end, ends);
+    const size_t i = layer - stage.first;
+    most = std::max(most, with_bottom(t, ends[i]) - first_needed(program, layer, before[i], before[i + 1]));
+    before = ends;
+  }
+  return most;
+}
+
+// Bytes that a stage keeps using: the rows between its layers, and weights.
+int64_t kept(const Program& program, const Stage& stage) {
+  int64_t bytes = 0;
+  for (size_t layer = stage.first; layer <= stage.last; ++layer) {
+    if (program.packed[layer]) bytes += program.packed[layer]->bytes;
+    if (layer < stage.last) bytes += rows_held(program, stage, layer) * program.tensors[layer + 1].row;
+  }
+  return bytes;
+}
+
+// May this layer run by rows? A Conv without packed weights looks at the shape of its input, and so do pools.
+bool by_rows(const Program& program, size_t layer) {
+  const Operation& operation = program.network.layers[layer].operation;
+  if (const Conv* conv = std::get_if<Conv>(&operation)) return program.packed[layer] && !conv->wide;
+  return std::holds_alternative<Add>(operation) || std::holds_alternative<Requantise>(operation);
+}
+
+// Tensors that only the next layer reads, where both may run by rows.
+std::vector<bool> passed_on(const Program& program) {
+  const Network& network = program.network;
+  std::vector<int32_t> uses(network.shapes.size()), by_next(network.shapes.size());
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    for (int32_t input : network.layers[i].inputs) {
+      ++uses[size_t(input)];
+      if (size_t(input) == i) ++by_next[i];
+    }
+  }
+  std::vector<bool> result(network.shapes.size());
+  for (size_t i = 0; i + 1 < network.layers.size(); ++i) {
+    result[i + 1] = uses[i + 1] == 1 && by_next[i + 1] == 1 && by_rows(program, i) && by_rows(program, i + 1);
+  }
+  return result;
+}
+
+int32_t rows_at_once(const Program& program, Stage stage) {
+  int32_t best = 0;
+  const int32_t height = program.network.shapes[stage.last + 1].height;
+  for (stage.rows = 1; stage.rows <= height && kept(program, stage) <= kNear; stage.rows *= 2) best = stage.rows;
+  return best;
+}
+
+// The division into stages that leaves the fewest bytes in tensors between stages, small ones not counted.
+std::vector<Stage> divide(const Program& program) {
+  const size_t layers = program.network.layers.size();
+  const std::vector<bool> passed = passed_on(program);
+  std::vector<int64_t> cost(layers + 1, INT64_MAX);  // of the layers before this one
+  std::vector<Stage> ending(layers + 1);
+  cost[0] = 0;
+  for (size_t first = 0; first < layers; ++first) {
+    for (size_t last = first; last < layers; ++last) {
+      Stage stage = {first, last, program.network.shapes[last + 1].height};
+      if (last > first) {
+        const In& between = program.tensors[last];
+        if (!passed[last] || between.row * all_rows(between) <= kSmallTensor) break;
+        stage.rows = rows_at_once(program, stage);
+        if (stage.rows == 0) break;
+      }
+      const In& out = program.tensors[last + 1];
+      const int64_t bytes = out.row * all_rows(out);
+      const int64_t total = cost[first] + (bytes > kSmallTensor ? bytes : 0);
+      if (total < cost[last + 1]) cost[last + 1] = total, ending[last + 1] = stage;
+    }
+  }
+  std::vector<Stage> stages;
+  for (size_t end = layers; end > 0; end = stages.back().first) stages.push_back(ending[end]);
+  std::reverse(stages.begin(), stages.end());
+  return stages;
+}
+
+std::vector<Stage> single_layers(const Program& program) {
+  std::vector<Stage> stages;
+  for (size_t i = 0; i < program.network.layers.size(); ++i)
+    stages.push_back({i, i, program.network.shapes[i + 1].height});
+  return stages;
+}
+
+// --- memory -------------------------------------------------------------------------------------------------------
+
+// The stage in which each tensor is made, and that in which it is last used. The image is made before all.
+struct Life {
+  size_t begin = 0, end = 0;
+};
+
+std::vector<Life> lives(const Program& program, bool keep_all) {
+  const Network& network = program.network;
+  const size_t after = program.stages.size() + 1;
+  std::vector<Life> result(network.shapes.size());
+  for (size_t s = 0; s < program.stages.size(); ++s) {
+    for (size_t layer = program.stages[s].first; layer <= program.stages[s].last; ++layer) {
+      result[layer + 1] = {s + 1, s + 1};
+      for (int32_t input : network.layers[layer].inputs) result[size_t(input)].end = s + 1;
+    }
+  }
+  for (Life& life : result) {
+    if (keep_all) life.end = after;
+  }
+  result.back().end = after;
+  return result;
 }
 
 // First fit: a tensor takes the lowest place that no live one holds.
 class Arena {
  public:
-  int64_t place(int64_t need, size_t now, size_t last_use) {
-    live_.erase(std::remove_if(live_.begin(), live_.end(), [now](const Part& p) { return p.last_use < now; }),
-                live_.end());
+  int64_t place(int64_t need, const Life& life) {
+    const auto is_over = [&](const Part& p) { return p.last_use < life.begin; };
+    live_.erase(std::remove_if(live_.begin(), live_.end(), is_over), live_.end());
     int64_t begin = 0;
     auto at = live_.begin();
     for (; at != live_.end() && at->begin - begin < need; ++at) begin = std::max(begin, at->end);
-    live_.insert(at, {begin, begin + need, last_use});
+    live_.insert(at, {begin, begin + need, life.end});
     size = std::max(size, begin + need);
     return begin;
   }
@@ -115,15 +258,16 @@ void fill(uint8_t* from, int64_t bytes, uint8_t value) {
   if (bytes > 0) std::memset(from, value, size_t(bytes));
 }
 
-void fill_border(const Out& t, uint8_t flip) {
+// The border beside rows begin to end, and above and below if these are the first or last ones.
+void fill_border(const Out& t, int32_t begin, int32_t end, uint8_t flip) {
   const Border& b = t.border;
   const auto value = uint8_t(uint8_t(b.code) ^ flip);
-  fill(t.at(-b.top, -b.left), b.top * t.row, value);
-  for (int32_t y = 0; y < t.shape.height; ++y) {
+  if (begin == 0) fill(t.at(-b.top, -b.left), b.top * t.row, value);
+  for (int32_t y = begin; y < end; ++y) {
     fill(t.at(y, -b.left), b.left * t.pixel, value);
     fill(t.at(y, t.shape.width), b.right * t.pixel, value);
   }
-  fill(t.at(t.shape.height, -b.left), b.bottom * t.row, value);
+  if (end == t.shape.height) fill(t.at(end, -b.left), b.bottom * t.row, value);
 }
 
 }  // namespace
@@ -132,15 +276,12 @@ Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_a
     : network(network_), kernels(kernels_) {
   const Layout& layout = kernels.layout;
   const std::vector<Border> around = layout.bordered ? borders(network) : std::vector<Border>(network.shapes.size());
-  const std::vector<size_t> last = last_uses(network, keep_all);
-  Arena arena;
   for (size_t t = 0; t < network.shapes.size(); ++t) {
     const bool wide = t + 1 == network.shapes.size() && network.wide();
     tensors.push_back(geometry(network.shapes[t], layout, around[t], wide ? 4 : 1));
-    offsets.push_back(arena.place(footprint(tensors[t]), t, last[t]));
+    held.push_back(all_rows(tensors[t]));
+    require(tensors[t].row <= kMostBytes / held[t], kTooLarge);
   }
-  bytes = arena.size;
-  require(bytes <= kMostBytes, kTooLarge);
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
     const In &in = tensors[size_t(network.layers[i].inputs[0])], &out = tensors[i + 1];
@@ -148,10 +289,25 @@ Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_a
                                           : nullptr);
     if (packed.back()) scratch = std::max(scratch, packed.back()->scratch);
   }
-  require(scratch <= kMostBytes, kTooLarge);
+  stages = keep_all || !layout.bordered ? single_layers(*this) : divide(*this);
+  for (const Stage& stage : stages) {
+    for (size_t layer = stage.first; layer < stage.last; ++layer) held[layer + 1] = rows_held(*this, stage, layer);
+  }
+  Arena arena;
+  const std::vector<Life> life = lives(*this, keep_all);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    offsets.push_back(arena.place(up(tensors[t].row * held[t] + kGuard, kAlign), life[t]));
+  }
+  bytes = arena.size;
+  require(bytes <= kMostBytes && scratch <= kMostBytes, kTooLarge);
 }
 
-Runner::Runner(const Program& program) : program_(program), memory_(size_t(program.bytes + program.scratch + kAlign)) {
+Runner::Runner(const Program& program)
+    : program_(program),
+      memory_(size_t(program.bytes + program.scratch + kAlign)),
+      done_(program.network.layers.size()),
+      goals_(program.network.layers.size()) {
+  for (const In& t : program.tensors) origin_.push_back(-t.border.top);
   concat_inputs_.reserve(most_inputs(program.network));
 }
 
@@ -163,7 +319,7 @@ uint8_t* Runner::base() const {
 Out Runner::view(size_t tensor) const {
   const In& t = program_.tensors[tensor];
   uint8_t* base = this->base() + program_.offsets[tensor];
-  return {base + t.border.top * t.row + t.border.left * t.pixel, t.shape, t.pixel, t.row, t.border};
+  return {base - origin_[tensor] * t.row + t.border.left * t.pixel, t.shape, t.pixel, t.row, t.border};
 }
 
 In Runner::in(int32_t tensor) const {
@@ -176,33 +332,74 @@ void Runner::load(int32_t lane, const int32_t* pixels) {
 }
 
 void Runner::run() {
-  fill_border(view(0), program_.kernels.layout.flip);
-  for (size_t i = 0; i < program_.network.layers.size(); ++i) {
-    run_layer(i);
-    fill_border(view(i + 1), program_.kernels.layout.flip);
+  fill_border(view(0), 0, program_.network.shapes[0].height, program_.kernels.layout.flip);
+  for (const Stage& stage : program_.stages) run_stage(stage);
+}
+
+// Every layer as far as the next few rows of the last one need it, again and again.
+void Runner::run_stage(const Stage& stage) {
+  std::fill(done_.begin(), done_.end(), 0);
+  for (size_t layer = stage.first; layer < stage.last; ++layer) {
+    origin_[layer + 1] = -program_.tensors[layer + 1].border.top;
+    fill_border(view(layer + 1), 0, 0, program_.kernels.layout.flip);
+  }
+  const int32_t height = program_.network.shapes[stage.last + 1].height;
+  for (int32_t end = 0; end < height;) {
+    end = std::min(end + stage.rows, height);
+    needed(program_, stage, end, goals_);
+    for (size_t layer = stage.first; layer <= stage.last; ++layer) {
+      int32_t& done = done_[layer - stage.first];
+      const int32_t goal = goals_[layer - stage.first];
+      if (goal <= done) continue;
+      if (layer < stage.last) make_room(stage, layer, goal);
+      run_layer(layer, done, goal);
+      done = goal;
+    }
   }
 }
 
-void Runner::run_layer(size_t index) {
+// Rows that the next layer is done with make room for those up to `end`.
+void Runner::make_room(const Stage& stage, size_t layer, int32_t end) {
+  const In& t = program_.tensors[layer + 1];
+  int32_t& origin = origin_[layer + 1];
+  if (with_bottom(t, end) - origin <= program_.held[layer + 1]) return;
+  const int32_t* done = &done_[layer - stage.first];
+  const int32_t first = first_needed(program_, layer, done[0], done[1]);
+  uint8_t* memory = base() + program_.offsets[layer + 1];
+  std::memmove(memory, memory + (first - origin) * t.row, size_t((done[0] - first) * t.row));
+  origin = first;
+}
+
+// Rows begin to end of a layer's output, and the border there.
+void Runner::run_layer(size_t index, int32_t begin, int32_t end) {
   const KernelSet& kernels = program_.kernels;
   const Layer& layer = program_.network.layers[index];
-  const Out out = view(index + 1);
-  const In a = in(layer.inputs[0]);
-  std::visit(
-      Match{
-          [&](const Conv& op) { kernels.conv(op, program_.packed[index].get(), a, out, base() + program_.bytes); },
-          [&](const Add& op) { kernels.add(op, a, in(layer.inputs[1]), out); },
-          [&](const MaxPool& op) { kernels.max_pool(op, a, out); },
-          [&](const AvgPool& op) { kernels.avg_pool(op, a, out); },
-          [&](const Requantise& op) { kernels.requantise(op, a, out); },
-          [&](const Concat&) {
-            concat_inputs_.clear();
-            for (int32_t i : layer.inputs) concat_inputs_.push_back(in(i));
-            kernels.concat(concat_inputs_, out);
-          },
-          [&](const Pad& op) { kernels.pad(op, a, out); },
-      },
-      layer.operation);
+  const int64_t from = int64_t{begin} * Rows(layer).stride;
+  const Out whole = view(index + 1);
+  Out out = whole;
+  out.codes = whole.at(begin, 0), out.shape.height = end - begin;
+  const auto input = [&](size_t i) {
+    In in = this->in(layer.inputs[i]);
+    in.codes = in.at(from, 0);
+    return in;
+  };
+  std::visit(Match{
+                 [&](const Conv& op) {
+                   kernels.conv(op, program_.packed[index].get(), input(0), out, base() + program_.bytes);
+                 },
+                 [&](const Add& op) { kernels.add(op, input(0), input(1), out); },
+                 [&](const MaxPool& op) { kernels.max_pool(op, input(0), out); },
+                 [&](const AvgPool& op) { kernels.avg_pool(op, input(0), out); },
+                 [&](const Requantise& op) { kernels.requantise(op, input(0), out); },
+                 [&](const Concat&) {
+                   concat_inputs_.clear();
+                   for (size_t i = 0; i < layer.inputs.size(); ++i) concat_inputs_.push_back(input(i));
+                   kernels.concat(concat_inputs_, out);
+                 },
+                 [&](const Pad& op) { kernels.pad(op, input(0), out); },
+             },
+             layer.operation);
+  fill_border(whole, begin, end, kernels.layout.flip);
 }
 
 int32_t Runner::value(size_t index, int32_t lane, int64_t y, int64_t x, int64_t channel) const {
