@@ -68,6 +68,21 @@ SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
     "dilated": ((11, 12, 6), {"kernel": (3, 3), "dilation": (2, 3), "pad": (2, 2, 3, 3)}),
     "one sided padding": ((8, 8, 5), {"kernel": (2, 4), "pad": (0, 1, 3, 0), "stride": (3, 1)}),
     "depthwise": ((8, 13, 12), {"kernel": (3, 3), "pad": (1, 1, 1, 1), "groups": 12, "out": 12}),
+    "depthwise stride 2": (
+        (9, 12, 10),
+        {"kernel": (3, 3), "pad": (1, 1, 1, 1), "stride": (2, 2), "groups": 10, "out": 10},
+    ),
+    "depthwise 5x5": ((7, 11, 7), {"kernel": (5, 5), "pad": (2, 2, 2, 2), "groups": 7, "out": 7}),
+    "depthwise 7x7 stride 2": ((13, 15, 3), {"kernel": (7, 7), "stride": (1, 2), "groups": 3, "out": 3}),
+    "depthwise 1x2 dilated": ((8, 6, 4), {"kernel": (3, 2), "dilation": (2, 1), "groups": 4, "out": 4}),
+    "depthwise stride 3": (
+        (8, 13, 9),
+        {"kernel": (3, 3), "pad": (1, 1, 1, 1), "stride": (3, 3), "groups": 9, "out": 9},
+    ),
+    "depthwise of one column": ((6, 1, 6), {"kernel": (3, 3), "pad": (1, 1, 1, 1), "groups": 6, "out": 6}),
+    "tiles": ((9, 11, 16), {"kernel": (3, 3), "pad": (1, 1, 1, 1), "out": 20}),
+    "tiles without padding": ((6, 7, 13), {"kernel": (3, 3), "out": 17}),
+    "tiles of one pixel": ((1, 1, 19), {"kernel": (3, 3), "pad": (1, 1, 1, 1), "out": 16}),
     "depthwise with multiplier": ((7, 7, 5), {"kernel": (3, 3), "groups": 5, "out": 15}),
     "groups of six": ((6, 6, 12), {"kernel": (3, 3), "groups": 2, "out": 10}),
     "wide row": ((1, 300, 4), {"kernel": (1, 3), "pad": (0, 0, 1, 1)}),
@@ -87,6 +102,82 @@ def test_shapes(kernels: str, name: str) -> None:
     start = network(height=height, width=width, channels=channels).quantiser
     shape = Network(start, (first,)).shapes[1]
     agree(Network(start, (first, scores_of(1, shape, seed=3))), images((height, width, channels)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("weights", EXTREME)
+@pytest.mark.parametrize("zero_point", [-128, 0, 127])
+def test_extremes_of_depthwise_layers_and_tiles(kernels: str, weights: str, zero_point: int) -> None:
+    """Depthwise of both strides, and a 3x3 Conv wide enough for Winograd's tiles."""
+    shape = (6, 9, 16)
+    common = {"pad": (1, 1, 1, 1), "input_zero_point": zero_point, "rescale": rescale(44), "output_zero_point": 3}
+    for groups, stride in ((16, 1), (16, 2), (1, 1)):
+        first = conv(0, EXTREME[weights]((16, 3, 3, 16 // groups)), groups=groups, stride=(stride, stride), **common)
+        start = network(height=6, width=9, channels=16).quantiser
+        made = Network(start, (first,)).shapes[1]
+        agree(Network(start, (first, scores_of(1, made))), images(shape), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_sums_beyond_what_tiles_can_hold(kernels: str) -> None:
+    """9 * 150 weights of 127 times 255 exceed 2**25: the layer must be done without tiles."""
+    big = conv(0, np.full((8, 3, 3, 150), 127), pad=(1, 1, 1, 1), rescale=rescale(50))
+    assert 9 * 150 * 127 * 255 > 2**25
+    agree(network(big, scores_of(1, (2, 2, 8)), height=2, width=2, channels=150), images((2, 2, 150), 5), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_zero_groups_of_four(kernels: str, share: float) -> None:
+    for channels, out in ((16, 16), (22, 9)):
+        keep = RNG.random((out, 3, 3, -(-channels // 4))) >= share
+        weights = RNG.integers(-128, 128, (out, 3, 3, channels)) * np.repeat(keep, 4, axis=3)[..., :channels]
+        first = conv(0, weights, pad=(1, 1, 1, 1), rescale=rescale(44))
+        agree(network(first, scores_of(1, (5, 5, out)), height=5, width=5, channels=channels),
+              images((5, 5, channels)), kernels)  # fmt: skip
+
+
+LONG: dict[str, list[dict[str, Any]]] = {
+    "expand, depthwise, project": [
+        {"kernel": (1, 1), "out": 72},
+        {"kernel": (3, 3), "out": 72, "groups": 72, "pad": (1, 1, 1, 1), "stride": (2, 2)},
+        {"kernel": (1, 1), "out": 24},
+    ],
+    "tiles": [
+        {"kernel": (1, 1), "out": 64},
+        {"kernel": (3, 3), "out": 64, "pad": (1, 1, 1, 1)},
+        {"kernel": (1, 1), "out": 48, "stride": (3, 2)},
+    ],
+    "no padding, dilation": [
+        {"kernel": (5, 1), "out": 48, "pad": (4, 1, 0, 0)},
+        {"kernel": (3, 3), "out": 48, "dilation": (3, 2), "stride": (2, 1)},
+        {"kernel": (2, 2), "out": 30, "pad": (1, 0, 1, 0)},
+    ],
+}
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("name", LONG)
+def test_layers_run_together(kernels: str, name: str) -> None:
+    """Tensors too large for a cache: their layers are run a few rows at a time, with and without a residual."""
+    height, width = 45, 41
+    start = quantiser(height, width, 3)
+    layers: list[Any] = [conv(0, RNG.integers(-128, 128, (16, 1, 1, 3)), rescale=rescale(38))]
+    for options in LONG[name]:
+        options = dict(options)
+        kernel, out, groups = options.pop("kernel"), options.pop("out"), options.get("groups", 1)
+        channels = Network(start, tuple(layers)).shapes[-1][2]
+        weights = RNG.integers(-128, 128, (out, *kernel, channels // groups))
+        scale = Rescale(RNG.integers(2**30, 2**31, out).astype(np.int32), RNG.integers(42, 45, out).astype(np.int8))
+        layers.append(
+            conv(len(layers), weights, rescale=scale, input_zero_point=int(RNG.integers(-128, 128)), **options)
+        )
+    end, shape = len(layers), Network(start, tuple(layers)).shapes[-1]
+    square = RNG.integers(-128, 128, (shape[2], 1, 1, shape[2]))
+    layers += [conv(end, square, rescale=rescale(42)), add(end, end + 1)]
+    layers += [conv(end + 2, square, rescale=rescale(42)), add(end + 3, end + 2), scores_of(end + 4, shape)]
+    net = Network(start, tuple(layers))
+    agree(net, images((height, width, 3), 5), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)

@@ -57,6 +57,7 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 struct Vector : Avx2Vector {
   static constexpr int32_t kPixels = 0, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
   static constexpr int32_t kDepthwisePixels = 2;
+  static constexpr int64_t kTileCycles[2] = {64, 2450};
 
   static Vec dot16(Vec sum, Vec pairs, Vec weights) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights));
@@ -91,7 +92,15 @@ struct Vector : Avx2Vector {
     int32_t chunks[kMostEntries + 1] = {};  // how many there are of each length
   };
 
-  static bool pays_by_channel(const std::vector<Quad>&) { return true; }
+  // Hundredths of cycles, measured on Zen 4, RESCALE included, for weights of usual size.
+  static int64_t shared_cycles(const std::vector<Quad>&) { return INT64_MAX; }
+  static int64_t alone_cycles(const std::vector<Quad>& quads) {
+    int64_t cycles = 0;
+    for (const Quad& quad : quads) {
+      for (const auto& entries : quad) cycles += 100 * int64_t(entries.size()) + 600;
+    }
+    return cycles;
+  }
 
   using Strips = std::array<Strip, kQuad>;
 

@@ -131,7 +131,9 @@ struct Lanes {
     for (int32_t c = 0; c < channels; ++c) {
       entries[size_t(c / kQuad)][size_t(c % kQuad)] = entries_of(op, in, c, channels, kBytes);
     }
-    const bool sparse = V::pays_by_channel(entries), tiled = Tiles::suits(op, out.shape);
+    const int64_t shared = V::shared_cycles(entries), alone = V::alone_cycles(entries);
+    const bool sparse = alone < shared;
+    const bool tiled = Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < std::min(shared, alone);
     const auto is_long = [](int8_t shift) { return shift >= 32; };
     packed->usual = !op.wide && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
     const bool depthwise = packed->usual && ByTaps::suits(op, out.shape);

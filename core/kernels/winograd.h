@@ -55,6 +55,12 @@ struct Winograd {
            out.channels >= V::kLeastTiled && fits(op, out.channels);
   }
 
+  // About how long an output pixel takes: products, transforms of the input and of the output, RESCALE.
+  static int64_t cycles(const Conv& op, int32_t channels) {
+    const int64_t in = quads(op.channels_per_group), out = quads(channels);
+    return V::kTileCycles[0] * in * out * 2 * kQuad * kPositions / (kTile * kTile) + V::kTileCycles[1] * (in + out);
+  }
+
   // |acc| < 2^25 for every output channel, whatever the bytes, before bias and zero point are added.
   static bool fits(const Conv& op, int32_t channels) {
     const size_t count = op.weights.size() / size_t(channels);
@@ -261,6 +267,7 @@ struct Winograd {
 template <class V>
 struct Winograd<V, 0> {
   static bool suits(const Conv&, const Shape&) { return false; }
+  static int64_t cycles(const Conv&, int32_t) { return 0; }
   static std::vector<int32_t> weights(const Conv&, int32_t) { return {}; }
   static int64_t scratch(int32_t) { return 0; }
 };
