@@ -204,8 +204,8 @@ def test_one_tensor_padded_in_two_ways(kernels: str) -> None:
 def test_very_wide_images(kernels: str) -> None:
     """Columns beyond 2**16: products of a width and a tile's number must not overflow."""
     layers: list[Any] = [Pad((i,), (0, 0, 8192, 8192), -7) for i in range(6)]
-    one = np.ones((1, 1, 1, 1))
-    layers.append(conv(6, one, input_zero_point=0, rescale=rescale(30), output_zero_point=0, bias=full(1, 3)))
+    common = {"input_zero_point": 0, "rescale": rescale(32), "output_zero_point": 0, "bias": full(1, 3)}
+    layers.append(conv(6, np.ones((1, 1, 2, 1)), pad=(0, 0, 0, 1), **common))
     layers.append(AvgPool((7,), (1, 8192), (1, 8192), (0, 0, 0, 0), 0, 0))
     net = network(*layers, scores_of(8, (1, 20, 1)), height=1, width=65536, channels=1)
     agree(net, RNG.integers(0, 256, (1, 1, 65536, 1)), kernels)

@@ -13,8 +13,6 @@ constexpr int64_t kMostBytes = int64_t{1} << 34;  // of a block of samples
 constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
 constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
-constexpr int64_t kNear = 768 << 10;               // what a stage may keep in a near cache: rows and weights
-constexpr int64_t kSmallTensor = 256 << 10;        // stays near anyway
 
 template <class... F>
 struct Match : F... {
@@ -167,7 +165,8 @@ std::vector<bool> passed_on(const Program& program) {
 int32_t rows_at_once(const Program& program, Stage stage) {
   int32_t best = 0;
   const int32_t height = program.network.shapes[stage.last + 1].height;
-  for (stage.rows = 1; stage.rows <= height && kept(program, stage) <= kNear; stage.rows *= 2) best = stage.rows;
+  for (stage.rows = 1; stage.rows <= height && kept(program, stage) <= program.near.kept; stage.rows *= 2)
+    best = stage.rows;
   return best;
 }
 
@@ -183,13 +182,13 @@ std::vector<Stage> divide(const Program& program) {
       Stage stage = {first, last, program.network.shapes[last + 1].height};
       if (last > first) {
         const In& between = program.tensors[last];
-        if (!passed[last] || between.row * all_rows(between) <= kSmallTensor) break;
+        if (!passed[last] || between.row * all_rows(between) <= program.near.small) break;
         stage.rows = rows_at_once(program, stage);
         if (stage.rows == 0) break;
       }
       const In& out = program.tensors[last + 1];
       const int64_t bytes = out.row * all_rows(out);
-      const int64_t total = cost[first] + (bytes > kSmallTensor ? bytes : 0);
+      const int64_t total = cost[first] + (bytes > program.near.small ? bytes : 0);
       if (total < cost[last + 1]) cost[last + 1] = total, ending[last + 1] = stage;
     }
   }
@@ -272,8 +271,8 @@ void fill_border(const Out& t, int32_t begin, int32_t end, uint8_t flip) {
 
 }  // namespace
 
-Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_all)
-    : network(network_), kernels(kernels_) {
+Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_all, Near near_)
+    : network(network_), kernels(kernels_), near(near_) {
   const Layout& layout = kernels.layout;
   const std::vector<Border> around = layout.bordered ? borders(network) : std::vector<Border>(network.shapes.size());
   for (size_t t = 0; t < network.shapes.size(); ++t) {

@@ -12,14 +12,21 @@ struct Stage {
   int32_t rows;        // of the last one's output at a time; all if there is but one layer
 };
 
+// What decides about stages, in bytes.
+struct Near {
+  int64_t kept = 768 << 10;   // rows and weights that a stage may keep in a near cache
+  int64_t small = 256 << 10;  // a tensor of this size stays near anyway
+};
+
 // What all threads share: where each tensor lies, and weights in the set's order.
 class Program {
  public:
   // With keep_all no tensor's place is used again, so that all can be read afterwards.
-  Program(const Network& network, const KernelSet& kernels, bool keep_all = false);
+  Program(const Network& network, const KernelSet& kernels, bool keep_all = false, Near near = Near());
 
   const Network& network;
   const KernelSet& kernels;
+  const Near near;
   std::vector<Stage> stages;                    // every layer is in one
   std::vector<In> tensors;                      // codes are null here; a Runner has the memory
   std::vector<int32_t> held;                    // rows of each tensor that lie in memory, its border's among them

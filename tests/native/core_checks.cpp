@@ -57,8 +57,8 @@ std::vector<uint64_t> votes(const Network& network, const KernelSet& kernels, un
 }
 
 // Scores of pixels far outside 0..255, so that clamps and bounds are met.
-std::vector<int32_t> scores(const Network& network, const KernelSet& kernels, size_t images) {
-  const Program program(network, kernels);
+std::vector<int32_t> scores(const Network& network, const KernelSet& kernels, size_t images, Near near = Near()) {
+  const Program program(network, kernels, false, near);
   Runner runner(program);
   Random random = {42};
   const auto dimension = size_t(network.dimension());
@@ -87,6 +87,9 @@ void runs_alike(const Network& network) {
   const auto counted = votes(network, scalar, 1, {3, 37});
   for (const KernelSet* set : all_sets()) {
     check(scores(network, *set, 19) == expected, set->name);
+    for (const int64_t kept : {3000, 30000, 300000}) {  // layers run together, few or many rows at a time
+      check(scores(network, *set, 19, {kept, 0}) == expected, "layers run together");
+    }
     check(votes(network, *set, 1, {3, 37}) == counted, set->name);
     check(votes(network, *set, 3, {3, 37}) == counted, "votes with three threads");
   }
@@ -114,7 +117,7 @@ bool survives(const Bytes& bytes) {  // true if it is still a network
     if (network.multiply_adds() > 200000 || network.dimension() > 20000) return true;
     const auto expected = scores(network, select_kernels("scalar-1"), 2);
     for (const std::string& name : kernel_names())
-      check(scores(network, select_kernels(name), 2) == expected, "mutation");
+      check(scores(network, select_kernels(name), 2, {10000, 0}) == expected, "mutation");
     return true;
   } catch (const Error&) {
     return false;
