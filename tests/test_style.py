@@ -22,7 +22,7 @@ def test_ruff(command: tuple[str, ...]) -> None:
 
 def test_mypy() -> None:
     """Without PyTorch, which only `intrs.train` needs, that room is left out: its types would be unknown."""
-    without = [] if importlib.util.find_spec("torch") else ["--exclude", "src/intrs/train/"]
+    without = [] if importlib.util.find_spec("torch") else ["--exclude", "src/intrs/(train|attack)/"]
     run(sys.executable, "-m", "mypy", *without)
 
 

@@ -1,0 +1,182 @@
+"""A differentiable twin of an integer network: the same integers forward, straight-through gradients backward.
+
+Every sum and every RESCALE is computed in floats where these are exact, by the layer's own bound, and in 64-bit
+integers elsewhere, so the scores are those of the network bit for bit. Backward, rounding is taken for the identity,
+saturation for the clamp that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as fn
+
+from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Network, Pad, Quantiser, Requantise, Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Step = Callable[..., Tensor]
+Clamp = tuple[int, int] | None
+FLOAT32_EXACT, FLOAT64_EXACT = 2**24, 2**53  # integers up to here are floats
+BELOW_ALL_CODES = -1000.0  # padding that never wins
+
+
+class _Rescale(torch.autograd.Function):
+    """clamp(floor(value * slope + 1/2) + zero point); backward the line through it, flat where it is clamped.
+
+    `whole`, if given, is multiplier and shift, and the product is computed in integers of 64 bits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, value: Tensor, slope: Tensor, whole: tuple[Tensor, Tensor] | None, zero_point: int, clamp: Clamp
+    ) -> Tensor:
+        if whole:
+            multiplier, shift = whole
+            codes = ((value.long() * multiplier + (1 << (shift - 1)) >> shift) + zero_point).double()
+        else:
+            half = torch.full((), zero_point + 0.5, dtype=torch.float64)
+            codes = torch.addcmul(half, value.double(), slope).floor_()
+        ctx.slope = slope.to(value.dtype)
+        if clamp is None:  # wide scores
+            ctx.save_for_backward(torch.ones((), dtype=torch.bool))
+            return codes
+        kept = codes.clamp(*clamp)
+        ctx.save_for_backward(kept == codes)
+        return kept.float()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        (inside,) = ctx.saved_tensors
+        return (grads[0].to(ctx.slope.dtype) * ctx.slope).mul_(inside), None, None, None, None
+
+
+class Twin(nn.Module):
+    """Scores (n, classes) of images (n, height, width, channels), given as floats in pixel levels, of any size."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self._quantise = _quantiser(network.quantiser)
+        self._steps = [_step(layer, *(network.shapes[i] for i in layer.inputs)) for layer in network.layers]
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """The scores of the integer network; between grid points, those of codes rounded as usual."""
+        tensors = [self._quantise(pixels)]
+        for layer, step in zip(self.network.layers, self._steps, strict=True):
+            tensors.append(step(*(tensors[i] for i in layer.inputs)))
+        return tensors[-1].flatten(1)
+
+
+@singledispatch
+def _step(layer: Layer, *shapes: Shape) -> Step:
+    raise NotImplementedError(type(layer))
+
+
+@_step.register
+def _(layer: Conv, *_: Shape) -> Step:
+    weights = torch.from_numpy(layer.weights.transpose(0, 3, 1, 2).astype(np.float64, order="C"))
+    bias = torch.from_numpy(layer.bias.astype(np.float64))
+    bound = int((bias.abs() + 256 * weights.abs().sum((1, 2, 3))).max())  # codes less a zero point fit -255 .. 255
+    kind = torch.float32 if bound < FLOAT32_EXACT else torch.float64  # in which sums are exact in any order
+    weights, bias = weights.to(kind), bias.to(kind)
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, bound)
+    clamp = None if layer.wide else layer.clamp
+    top, bottom, left, right = layer.pad
+    pad, inner = (layer.pad, (0, 0)) if top != bottom or left != right else ((0, 0, 0, 0), (top, left))
+
+    def step(x: Tensor) -> Tensor:
+        if x.shape[1] == 1:  # PyTorch 2.13 convolves wrongly where the layout of one channel is ambiguous
+            x = x.clone(memory_format=torch.contiguous_format)
+        x = _padded(x.to(kind) - layer.input_zero_point, pad, 0.0)
+        sums = fn.conv2d(x, weights, bias, layer.stride, inner, layer.dilation, layer.groups)
+        return rescale(sums, layer.output_zero_point, clamp)
+
+    return step
+
+
+@_step.register
+def _(layer: Add, *_: Shape) -> Step:
+    (za, zb), (ma, mb) = layer.zero_points, layer.multipliers
+    rescale = _rescale(np.array([1]), np.array([layer.shift]), 2**31)
+
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        total = a.double() * ma + b.double() * mb - (za * ma + zb * mb)
+        return rescale(total, layer.output_zero_point, layer.clamp)
+
+    return step
+
+
+@_step.register
+def _(layer: MaxPool, *_: Shape) -> Step:
+    return lambda x: fn.max_pool2d(_padded(x, layer.pad, BELOW_ALL_CODES), layer.kernel, layer.stride)
+
+
+@_step.register
+def _(layer: AvgPool, *shapes: Shape) -> Step:
+    def window_sums(x: Tensor) -> Tensor:
+        return fn.avg_pool2d(_padded(x, layer.pad, 0.0), layer.kernel, layer.stride, divisor_override=1)
+
+    inside = window_sums(torch.ones(1, 1, *shapes[0][:2], dtype=torch.float64)).long()
+    bits = torch.tensor([int(n - 1).bit_length() for n in inside.flatten()]).reshape(inside.shape)
+    rescale = _rescale_by((((1 << 30) + 1) << bits) // inside, 30 + bits, 256 * int(inside.max()))  # (11), (12)
+    return lambda x: rescale(window_sums(x.double() - layer.input_zero_point), layer.output_zero_point, INT8)
+
+
+@_step.register
+def _(layer: Requantise, *_: Shape) -> Step:
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, 256)
+    return lambda x: rescale(x - layer.input_zero_point, layer.output_zero_point, layer.clamp)
+
+
+@_step.register
+def _(layer: Concat, *_: Shape) -> Step:
+    return lambda *inputs: torch.cat(inputs, 1)
+
+
+@_step.register
+def _(layer: Pad, *_: Shape) -> Step:
+    return lambda x: _padded(x, layer.pad, float(layer.value))
+
+
+def _quantiser(q: Quantiser) -> Step:
+    low, high, multiplier, offset = (
+        torch.from_numpy(values.astype(np.float64)) for values in (q.low, q.high, q.multiplier, q.offset)
+    )
+
+    def step(pixels: Tensor) -> Tensor:
+        scaled = (torch.minimum(torch.maximum(pixels.double(), low), high) * multiplier + offset) / 2.0**q.shift
+        codes = (scaled + (scaled.floor() - scaled).detach()).clamp(*INT8)
+        return codes.float().permute(0, 3, 1, 2)  # in memory as before: what PyTorch calls channels_last
+
+    return step
+
+
+def _rescale(multiplier: NDArray[Any], shift: NDArray[Any], bound: int) -> Step:
+    """RESCALE by one entry for all channels or one a channel, of values up to the bound."""
+    m, h = (torch.from_numpy(values.astype(np.int64)).reshape(1, -1, 1, 1) for values in (multiplier, shift))
+    return _rescale_by(m, h, bound)
+
+
+def _rescale_by(multiplier: Tensor, shift: Tensor, bound: int) -> Step:
+    """In doubles where they are exact: all numbers are then multiples of 2^-shift below 2^(53-shift)."""
+    largest = max(bound * int(m) + (256 << int(h)) for m, h in zip(multiplier.flatten(), shift.flatten(), strict=True))
+    whole = None if largest < FLOAT64_EXACT else (multiplier, shift)
+    slope = multiplier / 2.0 ** shift.double()
+
+    def step(value: Tensor, zero_point: int, clamp: Clamp) -> Tensor:
+        found: Tensor = _Rescale.apply(value, slope, whole, zero_point, clamp)  # type: ignore[no-untyped-call]
+        return found
+
+    return step
+
+
+def _padded(x: Tensor, pad: tuple[int, int, int, int], value: float) -> Tensor:
+    top, bottom, left, right = pad
+    return fn.pad(x, (left, right, top, bottom), value=value) if any(pad) else x
