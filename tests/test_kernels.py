@@ -237,3 +237,12 @@ def test_zero_groups_are_skipped() -> None:
     empty: Conv = scores_of(0, (4, 4, 3), classes=2)
     net = network(replace(empty, weights=np.zeros_like(empty.weights), bias=np.array([5, 7], np.int32)))
     assert net.scores(images((4, 4, 3))).tolist() == [[5, 7]] * 19
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_many_layers_of_many_rows(kernels: str) -> None:
+    """Which layers run together is found without trying every row of every layer, which would take hours here."""
+    layers: list[Any] = [conv(i, np.ones((4, 1, 1, 4 if i else 1))) for i in range(60)]
+    tall = network(*layers, scores_of(60, (8000, 1, 4)), height=8000, width=1, channels=1)
+    image = np.random.default_rng(0).integers(-300, 600, (1, 8000, 1, 1), np.int32)
+    assert np.array_equal(tall.scores(image, kernels), tall.scores(image, "scalar"))

@@ -1,6 +1,7 @@
 #include "runner.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "../error.h"
@@ -12,6 +13,7 @@ constexpr int64_t kAlign = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 34;  // of a block of samples
 constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
+constexpr size_t kMostTogether = 16;               // layers of a stage
 constexpr int64_t kGuard = 64;                     // a set may load, never use, this many bytes past a tensor
 
 template <class... F>
@@ -112,28 +114,34 @@ void needed(const Program& program, const Stage& stage, int32_t end, std::vector
   }
 }
 
-// The rows of the output of `layer` that lie in memory at once, at most.
-int32_t rows_held(const Program& program, const Stage& stage, size_t layer) {
-  const In& t = program.tensors[layer + 1];
-  const int32_t height = program.network.shapes[stage.last + 1].height;
-  std::vector<int32_t> before(stage.last - stage.first + 1), ends(before.size());
-  int32_t most = 0;
-  for (int32_t end = 0; end < height;) {
-    end = std::min(end + stage.rows, height);
-    needed(program, stage, end, ends);
-    const size_t i = layer - stage.first;
-    most = std::max(most, with_bottom(t, ends[i]) - first_needed(program, layer, before[i], before[i + 1]));
-    before = ends;
+// At most so many rows of the output of each layer of a stage, but the last, lie in memory at once. When the last layer
+// goes on by `step` rows, its input goes on by step * stride and, the first time, by what the taps reach further; each
+// is rounded up to what a layer does at once.
+std::vector<int32_t> rows_held(const Program& program, const Stage& stage) {
+  std::vector<int32_t> held(stage.last - stage.first);
+  int64_t step = stage.rows;
+  for (size_t layer = stage.last + 1; layer-- > stage.first;) {
+    const In& t = program.tensors[layer + 1];
+    const int64_t more = (program.packed[layer] ? program.packed[layer]->rows : 1) - 1;
+    if (layer < stage.last) {
+      const Rows next(program.network.layers[layer + 1]);
+      const int64_t needed = (step - 1) * next.stride + next.reach + std::max(0, t.border.top - next.top);
+      step = step * next.stride + std::max(0, next.reach - next.top - next.stride);
+      held[layer - stage.first] =
+          int32_t(std::min<int64_t>(std::max(needed, step) + more + t.border.bottom, all_rows(t)));
+    }
+    step = std::min<int64_t>(step + more, t.shape.height);
   }
-  return most;
+  return held;
 }
 
 // Bytes that a stage keeps using: the rows between its layers, and weights.
 int64_t kept(const Program& program, const Stage& stage) {
+  const std::vector<int32_t> held = rows_held(program, stage);
   int64_t bytes = 0;
   for (size_t layer = stage.first; layer <= stage.last; ++layer) {
     if (program.packed[layer]) bytes += program.packed[layer]->bytes;
-    if (layer < stage.last) bytes += rows_held(program, stage, layer) * program.tensors[layer + 1].row;
+    if (layer < stage.last) bytes += held[layer - stage.first] * program.tensors[layer + 1].row;
   }
   return bytes;
 }
@@ -178,7 +186,7 @@ std::vector<Stage> divide(const Program& program) {
   std::vector<Stage> ending(layers + 1);
   cost[0] = 0;
   for (size_t first = 0; first < layers; ++first) {
-    for (size_t last = first; last < layers; ++last) {
+    for (size_t last = first; last < std::min(layers, first + kMostTogether); ++last) {
       Stage stage = {first, last, program.network.shapes[last + 1].height};
       if (last > first) {
         const In& between = program.tensors[last];
@@ -290,7 +298,8 @@ Program::Program(const Network& network_, const KernelSet& kernels_, bool keep_a
   }
   stages = keep_all || !layout.bordered ? single_layers(*this) : divide(*this);
   for (const Stage& stage : stages) {
-    for (size_t layer = stage.first; layer < stage.last; ++layer) held[layer + 1] = rows_held(*this, stage, layer);
+    const std::vector<int32_t> rows = rows_held(*this, stage);
+    std::copy(rows.begin(), rows.end(), held.begin() + std::ptrdiff_t(stage.first) + 1);
   }
   Arena arena;
   const std::vector<Life> life = lives(*this, keep_all);
@@ -367,6 +376,7 @@ void Runner::make_room(const Stage& stage, size_t layer, int32_t end) {
   uint8_t* memory = base() + program_.offsets[layer + 1];
   std::memmove(memory, memory + (first - origin) * t.row, size_t((done[0] - first) * t.row));
   origin = first;
+  assert(with_bottom(t, end) - origin <= program_.held[layer + 1]);
 }
 
 // Rows begin to end of a layer's output, and the border there.
