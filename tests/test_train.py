@@ -434,7 +434,7 @@ def test_learning_rate() -> None:
 def test_batch_norm_stands_still_at_the_end() -> None:
     torch, engine = pytest.importorskip("torch"), room("engine")
     model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)).train()
-    engine.freeze_statistics(model)
+    engine.freeze_statistics(model, everywhere=True)
     before = model[1].running_mean.clone()
     model(torch.ones(4, 1, 8, 8))
     assert torch.equal(model[1].running_mean, before)
@@ -460,6 +460,7 @@ def test_batch_norm_stands_still_at_the_end() -> None:
         ({"momentum": 1.0}, "--momentum must lie between"),
         ({"batch": 1}, "--batch must be 2 or more"),
         ({"precision": "fp8"}, "precision must be one of fp32, bf16"),
+        ({"start": {}, "weights": "x.pth"}, "give one of them"),
     ],
 )
 def test_impossible_recipes(changes: dict[str, Any], words: str) -> None:
@@ -482,6 +483,51 @@ def test_sigma_is_written_one_way() -> None:
 def test_unknown_architectures(name: str, words: str) -> None:
     with pytest.raises(IntrsError, match=re.escape(words)):
         room("architectures").architecture(name)
+
+
+def test_recipes_of_before_go_on() -> None:
+    """A stored recipe may lack the fields that came later, if they are at their defaults."""
+    stored = {k: v for k, v in recipe().to_json().items() if k not in ("weights", "weights_sha256", "train_from")}
+    assert recipe().differences(stored) == []
+    assert recipe(train_from="fc").differences(stored) == ["train_from: '' there, 'fc' here"]
+
+
+def test_held_out_images_are_watched_and_not_trained_on(data: Path, tmp_path: Path, train: Train) -> None:
+    whole = some_images()
+    rest, held = room("batches").hold_out(whole, 30)
+    assert (len(rest), len(held)) == (162, 30)
+    assert sorted([*rest.indices, *held.indices]) == list(range(192))
+    assert (np.bincount(held.labels) >= 5).all()
+    argv = ("--sigma", 0.25, "--epochs", 1, "--qat-epochs", 0, "--batch", 32, "--threads", 1)
+    code, out, _ = train(data, "resnet8", tmp_path / "x", *argv, "--hold-out", 30)
+    assert code == 0
+    assert "% held out" in out
+    (entry,) = read(tmp_path / "x/state.json")["log"]
+    assert "test_noisy_accuracy" not in entry
+    assert entry["held_out_noisy_accuracy"] * 30 == pytest.approx(round(entry["held_out_noisy_accuracy"] * 30))
+    code, _, err = train(data, "resnet8", tmp_path / "y", *argv, "--hold-out", 170)
+    assert (code, "leaves less than a batch" in err) == (MISTAKE, True)
+
+
+def test_layers_to_train(data: Path, tmp_path: Path, train: Train) -> None:
+    """What stands before blocks.1 keeps weights and statistics, and gets no gradients."""
+    folder = tmp_path / "x"
+    code, out, _ = train(data, "resnet8", folder, *SHORT, "--train-from", "blocks.1")
+    assert code == 0
+    assert "trained from blocks.1 on" in out
+    torch, architectures = pytest.importorskip("torch"), room("architectures")
+    task = architectures.Task.of(intrs.open_data(data, "train"))
+    first = architectures.build("resnet8", task, recipe().key("first weights")).state_dict()
+    last = import_module("safetensors.torch").load_file(folder / "epoch-008.safetensors")
+    assert {name.split(".")[1] for name in last if name.startswith("momentum.")} >= {"blocks", "fc"}
+    for name, value in first.items():
+        frozen = name.startswith(("normalize", "stem", "blocks.0"))
+        assert not (frozen and f"momentum.{name}" in last)
+        if frozen and not name.endswith("scale"):
+            assert torch.equal(last[f"model.{name}"], value), name
+    assert not torch.equal(last["model.blocks.1.conv1.weight"], first["blocks.1.conv1.weight"])
+    code, _, err = train(data, "resnet8", tmp_path / "y", *SHORT, "--train-from", "layer4")
+    assert (code, "no layer 'layer4'; it has stem, blocks, fc" in err) == (MISTAKE, True)
 
 
 def cut(images: intrs.Images, keep: Any, side: int = SIDE) -> intrs.Images:
@@ -518,6 +564,8 @@ def test_command_line_mistakes(data: Path, tmp_path: Path, train: Train) -> None
         ((data / "train", "resnet8", tmp_path / "x", *SHORT), "no split 'train'"),
         ((data, "resnet8", tmp_path / "x", *SHORT, "--start", tmp_path), "no float.safetensors"),
         ((data, "resnet8", data / "train/a/000.png", *SHORT), "cannot be the run's folder"),
+        ((data, "resnet8", tmp_path / "x", *SHORT, "--weights", data), "resnet8 begins with random weights"),
+        ((data, "resnet50", tmp_path / "x", *SHORT), "resnet50 takes images of 32 x 32 pixels or more"),
     ):
         code, _, err = train(*argv)
         assert (code, words in err) == (MISTAKE, True), err

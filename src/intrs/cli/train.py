@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from intrs.data import Images
 
 NEEDED = ("torch", "safetensors")
-ROOMS = ("architectures", "checkpoint", "engine", "evaluate", "card")
+ROOMS = ("architectures", "checkpoint", "engine", "evaluate", "card", "pretrained")
 HOW_TO_INSTALL = (
     "training needs {missing}: pip install 'intrs[train]' (without CUDA, install PyTorch's CPU build first, "
     "by the command that pytorch.org gives; it spares the CUDA libraries)"
@@ -36,28 +37,31 @@ def train(args: Namespace) -> int:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise IntrsError(HOW_TO_INSTALL.format(missing=" and ".join(missing)))
     # All now, so that nothing can be missing after hours of work.
-    architectures, checkpoint, engine, _, _ = map(_room, ROOMS)
-    architectures.architecture(args.architecture)
+    architectures, checkpoint, engine, _, _, pretrained = map(_room, ROOMS)
+    kind = architectures.architecture(args.architecture)
     origin = checkpoint.start_of(args.start) if args.start else None
+    weights = pretrained.read(args.weights, args.architecture, kind.form) if args.weights else None
     data = open_data(args.data, "train")
     test = open_data(args.data, "test")
-    recipe = _recipe(args, data, origin)
+    recipe = _recipe(args, data, origin, weights)
     engine.check_data(data, test, recipe)
     _set_up(args.threads)
     kept = checkpoint.Checkpoint(args.outdir, recipe)
     with contextlib.closing(kept):
         try:
-            _work(args, kept, data, test)
+            _work(args, kept, data, test, weights)
         except KeyboardInterrupt:
             print(_how_to_continue(args, len(kept.log), recipe.total), file=sys.stderr)
             return INTERRUPTED
     return 0
 
 
-def _work(args: Namespace, kept: Any, data: Images, test: Images) -> None:
+def _work(args: Namespace, kept: Any, data: Images, test: Images, weights: Any) -> None:
     _announce(kept, data, test)
     task, recipe = _room("architectures").Task.of(data), kept.recipe
-    training = _room("engine").Training(recipe, task, data, test, kept, args.start)
+    shown, watched = _room("batches").hold_out(data, recipe.hold_out) if recipe.hold_out else (data, test)
+    first = weights.put if weights else partial(_room("checkpoint").load_float, args.start) if args.start else None
+    training = _room("engine").Training(recipe, task, shown, watched, kept, first)
     total, done = training.images
     with meter(total, done, "images") as show_progress:
         training.run(show_progress, lambda entry: print(_line(entry, recipe.total), flush=True))
@@ -69,7 +73,7 @@ def _room(name: str) -> Any:
     return import_module(f"intrs.train.{name}")
 
 
-def _recipe(args: Namespace, data: Images, origin: dict[str, Any] | None) -> Recipe:
+def _recipe(args: Namespace, data: Images, origin: dict[str, Any] | None, weights: Any) -> Recipe:
     return Recipe(
         architecture=args.architecture,
         data=data.name,
@@ -91,6 +95,10 @@ def _recipe(args: Namespace, data: Images, origin: dict[str, Any] | None) -> Rec
         precision=args.precision,
         seed=args.seed,
         start=origin,
+        weights=weights.path.name if weights else "",
+        weights_sha256=weights.sha256 if weights else "",
+        train_from=args.train_from,
+        hold_out=args.hold_out,
     )
 
 
@@ -118,7 +126,7 @@ def _finish(kept: Any, task: Any, data: Images, test: Images, command: str) -> N
     made = card.make_card(kept, task, data, test, results, command)
     checkpoint.write_json(kept.folder / f"{kept.recipe.name}.json", made)
     _summarise(results, kept.folder)
-    if not evaluate.faithful(results):
+    if not card.faithful(results):
         print(
             "intrs: the integer network does not follow the fake-quantized one closely (agreement below 99 % or more "
             "than 0.3 points apart); more --qat-epochs help as a rule",
@@ -136,6 +144,9 @@ def _announce(kept: Any, data: Images, test: Images) -> None:
     show("data", f"{data.name}, {len(data):,} + {len(test):,} images of {width} x {height} x {channels}")
     show("training", f"{recipe.objective}, {noise}, {recipe.copies} noisy copies an image, batches of {recipe.batch}")
     show("epochs", f"{recipe.epochs} in float ({recipe.precision}), {recipe.qat_epochs} with quantization")
+    if recipe.weights or recipe.train_from:
+        first = recipe.weights or ("those of another run" if recipe.start else "random ones")
+        show("weights", f"{first}; trained from {recipe.train_from or 'the first layer'} on")
     show("folder", f"{kept.folder}" + (f", {len(kept.log)} epochs done before" if kept.log else ""))
     threads = import_module("torch").get_num_threads()
     if kept.log and kept.log[-1].get("threads") != threads:
@@ -148,16 +159,18 @@ def _announce(kept: Any, data: Images, test: Images) -> None:
 def _command(args: Namespace, data: Images) -> str:
     """The command for the card: where things lay on this machine says nothing elsewhere, so only their names."""
     names = {args.data: data.name, str(args.outdir): args.outdir.name}
-    if args.start:
-        names[str(args.start)] = args.start.name
+    for path in (args.start, args.weights):
+        if path:
+            names[str(path)] = path.name
     return shlex.join(["intrs", *(names.get(word.rstrip("/"), word) for word in args.argv)])
 
 
 def _line(entry: dict[str, Any], total: int) -> str:
-    seen, held_out = 100 * entry["train_noisy_accuracy"], 100 * entry["test_noisy_accuracy"]
+    watched = "test" if "test_noisy_accuracy" in entry else "held_out"
+    seen, held_out = 100 * entry["train_noisy_accuracy"], 100 * entry[f"{watched}_noisy_accuracy"]
     return (
         f"epoch {entry['epoch']:>3} of {total}  {entry['phase']:<5}  loss {entry['loss']:.4f}  noisy accuracy "
-        f"{seen:.2f} % training, {held_out:.2f} % test  {entry['seconds']:.0f} s"
+        f"{seen:.2f} % training, {held_out:.2f} % {watched.replace('_', ' ')}  {entry['seconds']:.0f} s"
     )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE
+from intrs.train import bottleneck
 from intrs.train.resnet import ResNet
 
 if TYPE_CHECKING:
@@ -43,10 +44,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Architecture:
-    """How to build a network for a task, and the smallest images that make sense for it."""
+    """How to build a network for a task, and the smallest images that make sense for it.
+
+    form: what published weights of it look like; such a network takes RGB images and brings their mean and std along.
+    """
 
     build: Callable[[Task], nn.Module]
     smallest: int
+    form: bottleneck.Form | None = None
 
 
 def pixel_statistics(images: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
@@ -67,7 +72,8 @@ def architecture(name: str) -> Architecture:
         if match := re.fullmatch(pattern, name, re.ASCII):
             return make(match)
     raise IntrsError(
-        f"no architecture {name!r}; there are resnet8, resnet14, resnet20 and so on (resnetN with N = 6n+2)"
+        f"no architecture {name!r}; there are resnet8, resnet14, resnet20 and so on (resnetN with N = 6n+2), and "
+        "resnet50 and resnet50-v1 for large images"
     )
 
 
@@ -80,9 +86,11 @@ def build(name: str, task: Task, seed: int) -> nn.Module:
 
 def check_images(name: str, image_shape: tuple[int, int, int]) -> None:
     """Refuse images that are too small for the architecture."""
-    height, width, _ = image_shape
-    if min(height, width) < (least := architecture(name).smallest):
+    (height, width, channels), kind = image_shape, architecture(name)
+    if min(height, width) < (least := kind.smallest):
         raise IntrsError(f"{name} takes images of {least} x {least} pixels or more; these have {width} x {height}")
+    if kind.form and channels != len(kind.form.mean):
+        raise IntrsError(f"{name} takes images of {len(kind.form.mean)} channels, RGB; these have {channels}")
 
 
 def _cifar_resnet(match: re.Match[str]) -> Architecture:
@@ -93,4 +101,13 @@ def _cifar_resnet(match: re.Match[str]) -> Architecture:
     return Architecture(lambda task: ResNet(n, task.mean, task.std, task.classes), smallest=8)
 
 
-_KNOWN: dict[str, Callable[[re.Match[str]], Architecture]] = {r"resnet(\d{1,4})": _cifar_resnet}
+def _resnet50(form: bottleneck.Form) -> Architecture:
+    return Architecture(lambda task: bottleneck.BottleneckNet(task.classes, form), smallest=32, form=form)
+
+
+# The first that fits: ResNet-50 is no CIFAR ResNet, though 50 is 6n+2.
+_KNOWN: dict[str, Callable[[re.Match[str]], Architecture]] = {
+    r"resnet50": lambda _: _resnet50(bottleneck.TORCHVISION),
+    r"resnet50-v1": lambda _: _resnet50(bottleneck.KERAS),
+    r"resnet(\d{1,4})": _cifar_resnet,
+}

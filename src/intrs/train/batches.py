@@ -5,12 +5,14 @@ All randomness of a step derives from (seed, stream, step), so that a resumed ru
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from intrs.data import Images
 from intrs.noise import PIXEL_RANGE
 from intrs.train.recipe import derive_key
 from intrs.votes import noisy_images
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from intrs.data import Images
     from intrs.train.recipe import Phase, Recipe
 
-CALIBRATION = 2**24  # a stream of its own
+CALIBRATION, ADAPTATION = 2**24, 2**24 + 1  # streams of their own
+VALUES_AT_ONCE = 2**21  # of held-out images: a network needs a hundred times as much for its activations
 _FIRST_STREAM: dict[Phase, int] = {"float": 0, "qat": 2**16}
 
 
@@ -98,8 +100,19 @@ def to_input(pixels: NDArray[Any]) -> Tensor:
     return x.permute(0, 3, 1, 2)  # in memory as before: what PyTorch calls channels_last
 
 
+def hold_out(data: Images, count: int) -> tuple[Images, Images]:
+    """The data without ``count`` evenly spread images, and these."""
+    chosen = np.zeros(len(data), bool)
+    chosen[np.linspace(0, len(data) - 1, count).astype(np.int64)] = True
+    rest, held = (
+        Images(data.name, data.images[where], data.labels[where], data.indices[where], data.classes)
+        for where in (~chosen, chosen)
+    )
+    return rest, held
+
+
 class HeldOut:
-    """Test images under one fixed draw of integer noise, the same for every network, run and epoch."""
+    """Images under one fixed draw of integer noise, the same for every network, run and epoch."""
 
     def __init__(self, data: Images, recipe: Recipe, most: int | None = None) -> None:
         count = len(data) if most is None else min(most, len(data))
@@ -107,8 +120,9 @@ class HeldOut:
         self._data, self._law, self._key = data, recipe.law, derive_key("evaluation")
         self.labels = data.labels[self._places]
 
-    def batches(self, noisy: bool = True, size: int = 500) -> Iterator[NDArray[np.int32]]:
+    def batches(self, noisy: bool = True) -> Iterator[NDArray[np.int32]]:
         """The images, with their noise or without, as integers (n, height, width, channels)."""
+        size = max(1, min(500, VALUES_AT_ONCE // math.prod(self._data.image_shape)))
         for begin in range(0, len(self._places), size):
             pixels = self._data.images[self._places[begin : begin + size]]
             if noisy and self._law:

@@ -7,13 +7,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from intrs import __version__
+from intrs.zoo import CARD_FORMAT
 
 if TYPE_CHECKING:
     from intrs.data import Images
     from intrs.train.architectures import Task
     from intrs.train.checkpoint import Checkpoint
 
-FORMAT = "intrs model card 1"
+LEAST_AGREEMENT, MOST_DIFFERENCE = 0.99, 0.003  # of integer and fake-quantized network
 
 
 def make_card(
@@ -23,7 +24,7 @@ def make_card(
     recipe, log = kept.recipe, kept.log
     height, width, channels = task.image_shape
     return {
-        "format": FORMAT,
+        "format": CARD_FORMAT,
         "name": recipe.name,
         "architecture": recipe.architecture,
         "input": f"image, float (batch, {channels}, {height}, {width}): (pixel + noise) / 255, not clipped",
@@ -40,6 +41,15 @@ def make_card(
     }
 
 
+def faithful(results: dict[str, Any]) -> bool:
+    """Whether the integer network is the fake-quantized one, as far as can be asked for."""
+    if "agreement" not in results:
+        return "integer" not in results["noisy_accuracy"]
+    found = results["noisy_accuracy"]
+    difference = abs(found["fake_quantized"] - found["integer"])
+    return bool(results["agreement"] >= LEAST_AGREEMENT and difference <= MOST_DIFFERENCE)
+
+
 def _set(images: Images) -> dict[str, Any]:
     return {"images": len(images), "sha256": images.sha256}
 
@@ -53,5 +63,7 @@ def _limits(kept: Checkpoint, train: Images) -> list[str]:
     else:
         limits.append("Trained without noise: not meant for certificates.")
     limits.append("One seed, no choice of checkpoint; the test images served for the numbers of this card alone.")
+    if recipe.weights:
+        limits.append(f"Begins with weights of ImageNet ({recipe.weights}), whose terms apply.")
     limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")
     return limits

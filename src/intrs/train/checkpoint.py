@@ -95,7 +95,7 @@ class Checkpoint:
     def load(self, model: nn.Module, optimizer: torch.optim.SGD | None = None) -> None:
         """Restore the weights after the last epoch, and momentum if an optimizer is given."""
         path = self.path(len(self.log))
-        tensors, sha256 = _read_tensors(path)
+        tensors, sha256 = read_tensors(path)
         if sha256 != self._sha256:
             raise IntrsError(f"{path}: not the weights that {STATE} speaks of; the file was changed")
         _put(model, {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}, path)
@@ -111,7 +111,7 @@ class Checkpoint:
 
 def load_float(folder: Path, model: nn.Module) -> None:
     """Put the float weights of a run's folder into a network of the same shape."""
-    _put(model, _read_tensors(folder / FLOAT)[0], folder / FLOAT)
+    _put(model, read_tensors(folder / FLOAT)[0], folder / FLOAT)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def start_of(folder: Path) -> dict[str, Any]:
     """What a recipe says of the run in ``folder`` whose float weights it starts from."""
     if not (folder / FLOAT).is_file():
         raise IntrsError(f"{folder}: no {FLOAT}, which a run writes at the end of its float phase")
-    return {"recipe": read_state(folder)["recipe"], "weights_sha256": _read_tensors(folder / FLOAT)[1]}
+    return {"recipe": read_state(folder)["recipe"], "weights_sha256": read_tensors(folder / FLOAT)[1]}
 
 
 def write_json(path: Path, value: object) -> None:
@@ -168,7 +168,8 @@ def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
+    """The tensors of a safetensors file that may be anything, and its sha256."""
     data = _read(path, MOST_WEIGHTS)
     try:
         return load(data), hashlib.sha256(data).hexdigest()

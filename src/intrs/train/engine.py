@@ -17,13 +17,11 @@ import torch
 from torch import nn
 
 from intrs.errors import IntrsError
-from intrs.train import architectures, checkpoint, objective
-from intrs.train.batches import CALIBRATION, Batches, HeldOut, stream_of, to_input
-from intrs.train.quant import calibrate, set_mode
+from intrs.train import architectures, objective
+from intrs.train.batches import ADAPTATION, CALIBRATION, Batches, HeldOut, stream_of, to_input
+from intrs.train.quant import ActQuant, calibrate, set_mode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from intrs.data import Images
@@ -32,12 +30,14 @@ if TYPE_CHECKING:
     from intrs.train.recipe import Recipe
 
 WATCHED = 2000  # held-out images that are looked at after every epoch
-CALIBRATION_BATCHES = 8
+CALIBRATION_BATCHES, ADAPTATION_BATCHES = 8, 16
 
 Meter = Callable[[int, str], object]
 """Told how many images are done, and in words."""
 Predict = Callable[["NDArray[np.int32]"], "NDArray[np.int64]"]
 """The classes of integer images (n, height, width, channels)."""
+FirstWeights = Callable[[nn.Module], None]
+"""Puts weights into a network that has random ones."""
 
 
 def check_data(train: Images, test: Images, recipe: Recipe) -> None:
@@ -70,6 +70,10 @@ def _size_fault(train: Images, test: Images, recipe: Recipe) -> str | None:
         return f"training images have the shape {train.image_shape}, test images {test.image_shape}"
     if len(train) < recipe.batch:
         return f"{len(train)} training images do not fill a batch of {recipe.batch}; take a smaller --batch"
+    if len(train) - recipe.hold_out < recipe.batch:
+        return (
+            f"--hold-out {recipe.hold_out} leaves less than a batch of {recipe.batch} of {len(train)} training images"
+        )
     if recipe.pad >= min(train.image_shape[:2]):
         return f"--pad {recipe.pad} is too much for images of this size: at most {min(train.image_shape[:2]) - 1}"
     return None
@@ -79,24 +83,25 @@ class Training:
     """One run in its folder, from its last checkpoint to its end."""
 
     def __init__(
-        self, recipe: Recipe, task: Task, train: Images, test: Images, kept: Checkpoint, start: Path | None = None
-    ) -> None:
+        self, recipe: Recipe, task: Task, train: Images, watched: Images, kept: Checkpoint,
+        first: FirstWeights | None = None,
+    ) -> None:  # fmt: skip
         self.recipe, self.kept = recipe, kept
-        self.batches, self.watched = Batches(train, recipe), HeldOut(test, recipe, WATCHED)
+        self.batches, self.watched = Batches(train, recipe), HeldOut(watched, recipe, WATCHED)
         self.model = architectures.build(recipe.architecture, task, recipe.key("first weights"))
+        if recipe.train_from:
+            freeze(self.model, recipe.train_from)
         self.optimizer = make_optimizer(self.model, recipe)
-        self._restore(start)
+        self._restore(first)
 
-    def _restore(self, start: Path | None) -> None:
+    def _restore(self, first: FirstWeights | None) -> None:
         done = len(self.kept.log)
         if done:
             # The optimizer starts afresh with quantization-aware training.
             self.kept.load(self.model, self.optimizer if done != self.recipe.epochs else None)
             set_mode(self.model, "quant" if done > self.recipe.epochs else "float")
-        elif start:
-            checkpoint.load_float(start, self.model)
-            if self.recipe.epochs == 0:
-                self.kept.save_float(self.model)
+        elif first:
+            first(self.model)
 
     @property
     def images(self) -> tuple[int, int]:
@@ -106,17 +111,48 @@ class Training:
 
     def run(self, meter: Meter, report: Callable[[dict[str, Any]], object]) -> None:
         """Train to the end; ``report`` gets the log's entry after every epoch."""
+        if not self.kept.log and self.recipe.weights and self.recipe.sigma:
+            self._adapt_statistics(meter)
         for epoch in range(len(self.kept.log), self.recipe.total):
             if epoch == self.recipe.epochs:
-                self._begin_quantization()
+                self._begin_quantization(meter)
             entry = self._epoch(epoch, meter)
             self.kept.save(self.model, self.optimizer, entry)
             report(entry)
 
-    def _begin_quantization(self) -> None:
-        noisy = self.batches.stream(CALIBRATION)
+    @torch.no_grad()
+    def _adapt_statistics(self, meter: Meter) -> None:
+        """Set batch-norm statistics by noisy images: published weights bring those of clean ones along.
+
+        Frozen layers get them too, before they are frozen.
+        """
+        noisy = self.batches.stream(ADAPTATION)
+        norms = [layer for layer in self.model.modules() if isinstance(layer, nn.BatchNorm2d)]
+        momentum = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # average over all batches
+        self.model.train()
+        count = min(ADAPTATION_BATCHES, self.batches.steps)
+        with self._precision(0):
+            for i in range(count):
+                self.model(next(noisy)[0])
+                meter(0, f"statistics of noisy images, batch {i + 1} of {count}")
+        for norm, before in zip(norms, momentum, strict=True):
+            norm.momentum = before
+
+    def _begin_quantization(self, meter: Meter) -> None:
+        if self.recipe.epochs == 0:  # else kept at the end of the last float epoch
+            self.kept.save_float(self.model)
+        noisy = enumerate(self.batches.stream(CALIBRATION))
         count = min(CALIBRATION_BATCHES, self.batches.steps)
-        calibrate(self.model, lambda: next(noisy)[0], count)
+
+        def batch() -> torch.Tensor:
+            i, (x, _) = next(noisy)
+            meter(self.images[1], f"scales of activations, batch {i + 1} of {count}")
+            return x
+
+        calibrate(self.model, batch, count)
         self.optimizer = make_optimizer(self.model, self.recipe)
 
     def _epoch(self, epoch: int, meter: Meter) -> dict[str, Any]:
@@ -124,8 +160,7 @@ class Training:
         begin, total_loss, hits, done = time.monotonic(), 0.0, 0, self.images[1]
         noise_before = self.batches.noise_seconds
         self.model.train()
-        if epoch == recipe.total - 1 and recipe.qat_epochs > 1:
-            freeze_statistics(self.model)
+        freeze_statistics(self.model, everywhere=epoch == recipe.total - 1 and recipe.qat_epochs > 1)
         for step, (x, labels) in enumerate(self.batches.stream(stream_of(recipe, epoch))):
             loss, right = self._step(x, labels, epoch, recipe.learning_rate(epoch + (step + 0.5) / steps))
             total_loss, hits, done = total_loss + loss, hits + right, done + len(x)
@@ -136,12 +171,13 @@ class Training:
             raise IntrsError(self._diverged(epoch, "weights are no longer finite at the end"))
         seconds = time.monotonic() - begin
         shown = steps * recipe.batch * recipe.copies
+        watched = "held_out" if recipe.hold_out else "test"
         return {
             "epoch": epoch + 1,
             "phase": recipe.phase(epoch),
             "loss": total_loss / steps,
             "train_noisy_accuracy": hits / shown,
-            "test_noisy_accuracy": accuracy(predictor(self.model.eval()), self.watched),
+            f"{watched}_noisy_accuracy": accuracy(predictor(self.model.eval()), self.watched),
             "seconds": round(seconds, 2),
             "images_per_second": round(shown / seconds, 1),
             "noise_share": round((self.batches.noise_seconds - noise_before) / seconds, 4),
@@ -176,17 +212,36 @@ class Training:
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
     """SGD; no decay of batch norm, biases and scales (everything of rank 0 or 1)."""
+    trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": [p for p in trained if p.dim() > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=recipe.momentum > 0)
 
 
-def freeze_statistics(model: nn.Module) -> None:
-    """Use running statistics from here on: the last epoch trains the very network that will be folded."""
+def freeze(model: nn.Module, train_from: str) -> None:
+    """Leave all parameters as they are that stand before a layer, in the order in which the network defines them."""
+    named = list(model.named_parameters())
+    before = next((i for i, (name, _) in enumerate(named) if name.startswith(f"{train_from}.")), None)
+    if before is None:
+        parts = [name for name, part in model.named_children() if _trainable(part)]
+        raise IntrsError(f"--train-from: the network has no layer {train_from!r}; it has {', '.join(parts)}")
+    for _, parameter in named[:before]:
+        parameter.requires_grad_(False)
+
+
+def _trainable(part: nn.Module) -> bool:
+    return not isinstance(part, ActQuant) and any(True for _ in part.parameters())
+
+
+def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
+    """Use running statistics from here on where batch norm is frozen, or everywhere.
+
+    The latter is for the last epoch, which trains the very network that will be folded.
+    """
     for layer in model.modules():
-        if isinstance(layer, nn.BatchNorm2d):
+        if isinstance(layer, nn.BatchNorm2d) and (everywhere or not layer.weight.requires_grad):
             layer.eval()
 
 

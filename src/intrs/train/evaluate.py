@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from intrs.train.architectures import Task
     from intrs.train.checkpoint import Checkpoint
 
-LEAST_AGREEMENT, MOST_DIFFERENCE = 0.99, 0.003  # of integer and fake-quantized network
-
 
 def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
     """Write the networks of a finished run as ONNX files: "fp32", and "int8" if there was a phase for it."""
@@ -57,15 +55,6 @@ def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path])
     if "int8" in files:
         results["agreement"] = float((noisy["fake_quantized"] == noisy["integer"]).mean())
     return results
-
-
-def faithful(results: dict[str, Any]) -> bool:
-    """Whether the integer network is the fake-quantized one, as far as can be asked for."""
-    if "agreement" not in results:
-        return True
-    found = results["noisy_accuracy"]
-    difference = abs(found["fake_quantized"] - found["integer"])
-    return bool(results["agreement"] >= LEAST_AGREEMENT and difference <= MOST_DIFFERENCE)
 
 
 def _file(path: Path) -> dict[str, Any]:

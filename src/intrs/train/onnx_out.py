@@ -83,7 +83,9 @@ class _Writer:
         )  # fmt: skip
 
 
-def _emit_module(writer: _Writer, layer: nn.Module, x: str, name: str) -> str:
+def _emit_module(writer: _Writer, model: fx.GraphModule, node: fx.Node, x: str) -> str:
+    name = str(node.target)
+    layer = model.get_submodule(name)
     match layer:
         case Normalize():
             return writer.normalize(x, layer, name)
@@ -97,6 +99,8 @@ def _emit_module(writer: _Writer, layer: nn.Module, x: str, name: str) -> str:
             return x
         case nn.AdaptiveAvgPool2d() if layer.output_size == 1:
             return writer.node("GlobalAveragePool", [x], name)
+        case nn.MaxPool2d():
+            return _repeat_quantizer(writer, model, node, _max_pool(writer, layer, x, name))
     raise ValueError(f"{name}: no ONNX form for {type(layer).__name__}")
 
 
@@ -106,16 +110,25 @@ def _emit_function(writer: _Writer, model: fx.GraphModule, node: fx.Node, inputs
     if node.target is torch.relu:
         return writer.node("Relu", inputs, node.name)
     if node.target is torch.flatten:
-        # A reshape moves codes about unchanged, and engines want Q/DQ on both sides of it: repeat its input's.
-        source = node.args[0]
-        assert isinstance(source, fx.Node)
-        flat = writer.node("Flatten", inputs, node.name, axis=1)
-        layer = model.get_submodule(str(source.target))
-        if isinstance(layer, nn.Identity):  # of the float form
-            return flat
-        assert isinstance(layer, ActQuant), f"{node.name}: flatten must follow a quantizer"
-        return writer.quantize(flat, layer, node.name)
+        return _repeat_quantizer(writer, model, node, writer.node("Flatten", inputs, node.name, axis=1))
     raise ValueError(f"{node.name}: no ONNX form for {node.target}")
+
+
+def _max_pool(writer: _Writer, layer: nn.MaxPool2d, x: str, name: str) -> str:
+    kernel, stride, pad = layer.kernel_size, layer.stride, layer.padding
+    assert isinstance(kernel, int) and isinstance(stride, int) and isinstance(pad, int)  # noqa: PT018
+    return writer.node("MaxPool", [x], name, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+
+def _repeat_quantizer(writer: _Writer, model: fx.GraphModule, node: fx.Node, moved: str) -> str:
+    """Reshapes and max pooling leave codes as they are, and engines want Q/DQ on both sides: repeat the input's."""
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    layer = model.get_submodule(str(source.target))
+    if isinstance(layer, nn.Identity):  # of the float form
+        return moved
+    assert isinstance(layer, ActQuant), f"{node.name}: must follow a quantizer"
+    return writer.quantize(moved, layer, node.name)
 
 
 def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = "", sigma: str = "") -> onnx.ModelProto:
@@ -129,7 +142,7 @@ def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = 
         if node.op == "placeholder":
             names[node] = "image"
         elif node.op == "call_module":
-            names[node] = _emit_module(writer, model.get_submodule(node.target), inputs[0], node.target)
+            names[node] = _emit_module(writer, model, node, inputs[0])
         elif node.op == "call_function":
             names[node] = _emit_function(writer, model, node, inputs)
         elif node.op == "output":

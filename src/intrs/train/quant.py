@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WEIGHT_MAX = 127  # symmetric: -128 is never used, so that a negative batch-norm factor only flips signs
 ACT_MAX = 255
 _BIAS_MAX = 1 << 24  # far below int32, and exact in float32
+_SCALE_SPAN = 1 << 12  # largest over least scale of a layer's channels
 
 
 class _FakeQuant(torch.autograd.Function):
@@ -193,6 +194,9 @@ class Folded(nn.Module):
         # A channel that batch normalisation has all but switched off would need a bias beyond int32: give it a larger
         # scale instead.  Its weights then round to smaller codes, which its bias outweighs anyway.
         floor = (bias.abs() / (in_scale.double() * _BIAS_MAX)).clamp_min(1e-12)
+        # So does a channel that is nearly dead: networks for ImageNet have some.  Its weights count for nothing in the
+        # sum's code, but its RESCALE would shift by more than 54, and such a layer has no fast kernel.
+        floor = floor.clamp_min(float(scale.max()) / _SCALE_SPAN)
         scale, shrink = torch.maximum(scale, floor), (scale / floor).clamp_max(1.0)
         codes = (codes * shrink.to(codes.dtype).reshape(-1, *[1] * (codes.dim() - 1))).round()
         self.conv = (layer.stride, layer.padding, layer.groups) if isinstance(layer, ConvBN) else None
@@ -276,15 +280,19 @@ def fold_float(model: nn.Module) -> fx.GraphModule:
 
 
 def input_quant(model: fx.GraphModule, node: fx.Node) -> ActQuant:
-    """Return the quantizer of a node's input, looking through reshapes."""
+    """Return the quantizer of a node's input, looking through what moves or selects codes: reshapes, max pooling."""
     source = node.args[0]
-    while isinstance(source, fx.Node) and source.target is torch.flatten:
+    while isinstance(source, fx.Node) and (source.target is torch.flatten or _is_max_pool(model, source)):
         source = source.args[0]
     if isinstance(source, fx.Node) and source.op == "call_module":
         layer = model.get_submodule(str(source.target))
         if isinstance(layer, ActQuant):
             return layer
     raise ValueError(f"{node.target}: its input {source} is not quantized; put an ActQuant in front of it")
+
+
+def _is_max_pool(model: fx.GraphModule, node: fx.Node) -> bool:
+    return node.op == "call_module" and isinstance(model.get_submodule(str(node.target)), nn.MaxPool2d)
 
 
 def set_mode(model: nn.Module, mode: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import IntrsError
@@ -48,6 +48,10 @@ class Recipe:
     precision: str = "fp32"  # of the float phase; quantization-aware training is in fp32
     seed: int = 0
     start: dict[str, Any] | None = None  # the run whose float weights are the first ones: its recipe, their sha256
+    weights: str = ""  # file of published weights that are the first ones
+    weights_sha256: str = ""
+    train_from: str = ""  # the first layer that is trained; "" for all
+    hold_out: int = 0  # training images that are not trained on but watched
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -78,10 +82,12 @@ class Recipe:
             raise IntrsError(f"epochs must lie in 0 .. {MOST_EPOCHS}, not {self.epochs} and {self.qat_epochs}")
         if self.epochs + self.qat_epochs == 0:
             raise IntrsError("no epochs at all: there is nothing to train")
-        if self.epochs == 0 and self.start is None:
+        if self.epochs == 0 and self.start is None and not self.weights:
             raise IntrsError(
                 "--epochs 0 needs float weights to begin with: give --start the folder of a run that has them"
             )
+        if self.start is not None and self.weights:
+            raise IntrsError("--start and --weights both say what the first weights are: give one of them")
         for name, value, low, high in (
             ("--lr", self.lr, 0, 100), ("--qat-lr", self.qat_lr, 0, 100), ("--momentum", self.momentum, 0, 0.9999),
             ("--weight-decay", self.weight_decay, 0, 1), ("--lambda", self.lam, 0, 1e6), ("--eta", self.eta, 0, 1e6),
@@ -142,10 +148,11 @@ class Recipe:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """How another recipe, as stored, differs from this one, field by field."""
-        mine = self.to_json()
+        mine, before = self.to_json(), {f.name: f.default for f in fields(self) if f.default is not MISSING}
+        other = before | other  # a field that did not exist yet was as it is by default
         return [
             f"{name}: {_short(other.get(name))} there, {_short(mine.get(name))} here"
-            for name in sorted({*mine, *other} - {"data"})  # a data set is its hash, whatever it is called
+            for name in sorted({*mine, *other} - {"data", "weights"})  # a file is its hash, whatever it is called
             if mine.get(name) != other.get(name)
         ]
 

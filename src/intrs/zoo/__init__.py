@@ -1,14 +1,18 @@
-"""What ships with the package: small integer networks and images to certify. Nothing here needs torch."""
+"""What ships with the package: integer networks with their cards, and images to certify. Nothing here needs torch."""
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from intrs.errors import IntrsError
 
 DEFAULT_MODEL = "resnet8-sigma0.25"
 DEFAULT_DATA = "cifar10-500"
+CARD_FORMAT = "intrs model card 1"
+FLOAT = "float"  # the folder with fp32 twins
 
 
 def model_names() -> tuple[str, ...]:
@@ -29,6 +33,18 @@ def model_path(name: str | None = None) -> Path:
 def data_path(name: str | None = None) -> Path:
     """The .npz file of images that ship; the default ones without a name."""
     return _path(name or DEFAULT_DATA, ".npz", "data set", data_names())
+
+
+def float_path(name: str) -> Path | None:
+    """The float32 ONNX file that a model was quantized from, if that ships too."""
+    twin = model_path(name).parent / FLOAT / f"{name}.onnx"
+    return twin if twin.is_file() else None
+
+
+def card(name: str | None = None) -> dict[str, Any]:
+    """What is known of a model that ships: origin, recipe, accuracy, limits. docs/zoo.md says what the fields are."""
+    found: dict[str, Any] = json.loads(model_path(name).with_suffix(".json").read_text("utf-8"))
+    return found
 
 
 def _names(suffix: str) -> tuple[str, ...]:

@@ -1,0 +1,131 @@
+"""`intrs zoo`: what ships, and the card of a model."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from intrs import zoo
+from intrs.cli.screen import print_table, printable, show, table
+from intrs.metrics import Share
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+LISTED_RADII = ("0.25", "0.5", "0.75", "1.0")
+NOTHING = "-"
+WIDTH = 80
+
+
+def zoo_command(args: Namespace) -> int:
+    """List the models that ship, or print the card of one."""
+    if args.name:
+        _card(args.name, zoo.card(args.name))
+    else:
+        _list()
+    return 0
+
+
+# --- The list --------------------------------------------------------------------------------------------------------
+
+
+def _list() -> None:
+    made = table("model", "data", "sigma", "kB", "noisy", *(f"r={r}" for r in LISTED_RADII), left=2)
+    cards = {name: zoo.card(name) for name in zoo.model_names()}
+    for name, card in cards.items():
+        size = f"{zoo.model_path(name).stat().st_size / 1000:,.0f}"
+        made.add_row(name, card["data"]["name"], card["recipe"]["sigma"], size, _noisy(card), *_first_certified(card))
+    print_table(made)
+    print("noisy: % of test images that it gets right in integers, one draw of noise each")
+    print("r=R: % classified correctly and certified at radius R or more; -: not measured")
+    for name, card in cards.items():
+        print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
+        show("identity", card["results"]["identity"])
+        show("made by", card["command"])
+        if twin := zoo.float_path(name):
+            show("fp32", str(twin))
+    print(f"\nImages that ship: {', '.join(zoo.data_names())}. `intrs zoo NAME` prints a model's card.")
+
+
+def _noisy(card: dict[str, Any]) -> str:
+    found = card["results"]["noisy_accuracy"].get("integer")
+    return NOTHING if found is None else f"{100 * found:.1f}"
+
+
+def _first_certified(card: dict[str, Any]) -> list[str]:
+    """At the listed radii, by the first of the card's runs."""
+    runs = card.get("certified") or []
+    if not runs:
+        return [NOTHING] * len(LISTED_RADII)
+    return [f"{100 * runs[0]['right'].get(radius, 0) / runs[0]['images']:.1f}" for radius in LISTED_RADII]
+
+
+# --- A card ----------------------------------------------------------------------------------------------------------
+
+
+def _card(name: str, card: dict[str, Any]) -> None:
+    path = zoo.model_path(name)
+    recipe = card["recipe"]
+    print(printable(f"{name}: {card['architecture']} for {card['data']['name']}, noise of sigma {recipe['sigma']}\n"))
+    show("file", f"{path}, {path.stat().st_size:,} bytes")
+    show("card", str(path.with_suffix(".json")))
+    if twin := zoo.float_path(name):
+        show("fp32", f"{twin}, {twin.stat().st_size:,} bytes")
+    show("identity", card["results"]["identity"])
+    show("input", card["input"])
+    show("output", card["output"])
+    classes = card["classes"]
+    show("classes", ", ".join(classes) if isinstance(classes, list) else str(classes))
+    for split in ("train", "test"):
+        of = card["data"][split]
+        show(split, f"{of['images']:,} images, sha256 {of['sha256']}")
+    _recipe(card)
+    _accuracy(card["results"])
+    for run in card.get("certified") or ():
+        _certified(run)
+    _paragraphs("Notes", card.get("notes") or ())
+    _paragraphs("Limits", card["limits"])
+
+
+def _recipe(card: dict[str, Any]) -> None:
+    print("\nRecipe")
+    show("made by", card["command"])
+    settings = (
+        f"{name} {value}"
+        for name, value in card["recipe"].items()
+        if not isinstance(value, dict) and value not in ("", None) and not name.endswith("sha256")
+    )
+    print(printable(textwrap.fill(", ".join(settings), WIDTH)))
+    made = ", ".join(f"{what} {value}" for what, value in card["made_with"].items())
+    threads = "/".join(map(str, card["threads"]))
+    print(printable(f"{card['seconds']:,} s of training with {threads} threads; {made}"))
+
+
+def _accuracy(results: dict[str, Any]) -> None:
+    made = table("network", "under noise", "without noise", left=1)
+    for name, noisy in results["noisy_accuracy"].items():
+        made.add_row(name.replace("_", "-"), f"{100 * noisy:.2f} %", f"{100 * results['accuracy'][name]:.2f} %")
+    print(f"\nAccuracy on {results['test_images']:,} test images, one draw of noise each")
+    print_table(made)
+    if "agreement" in results:
+        print(f"integer and fake-quantized network agree on {100 * results['agreement']:.2f} % of the noisy images")
+
+
+def _certified(run: dict[str, Any]) -> None:
+    setting = f"{run['data']}, {run['images']:,} images, N={run['n']:,}, alpha {run['alpha']}, {run['bound']} bound"
+    print(printable(f"\nCertified accuracy: {setting}" + (", adaptive" if run["adaptive"] else "")))
+    made = table("radius", "right and certified", "95 % interval for the sample of images")
+    for radius, right in run["right"].items():
+        share = Share(right, run["images"])
+        low, high = share.interval or (0.0, 1.0)
+        made.add_row(radius, f"{100 * right / run['images']:.1f} %", f"{100 * low:.1f} - {100 * high:.1f} %")
+    print_table(made)
+    if run["average_radius"] is not None:
+        print(f"average certified radius {run['average_radius']:.3f}; {run['answered']:,} images got an answer")
+
+
+def _paragraphs(title: str, lines: Any) -> None:
+    if lines:
+        print(f"\n{title}")
+    for line in lines:
+        print(printable(textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ")))
