@@ -67,24 +67,21 @@ struct Depthwise {
       const uint8_t* row = from;
       for (int32_t ky = 0; ky < w.height; ++ky, row += w.dilation_y * in.row, weights += 3 - S) {
         Vec low[kPairs], high[kPairs];
-        INTRS_UNROLL
-        for (int i = 0; i < kPairs; ++i) {
+        each<kPairs>([&](auto i) INTRS_BODY {
           const Vec a = V::load(row + columns[2 * i]), b = V::load(row + columns[2 * i + 1]);
           low[i] = V::interleave8_low(a, b), high[i] = V::interleave8_high(a, b);
-        }
+        });
         const Taps w0 = V::load_taps(weights[0]), w1 = V::load_taps(weights[2 - S]);
-        INTRS_UNROLL
-        for (int i = 0; i < kGroups; ++i) {
+        each<kGroups>([&](auto i) INTRS_BODY {
           const Taps taps[kQuad] = {
               V::taps(V::interleave16_low(low[i], low[i + 1])), V::taps(V::interleave16_high(low[i], low[i + 1])),
               V::taps(V::interleave16_low(high[i], high[i + 1])), V::taps(V::interleave16_high(high[i], high[i + 1]))};
-          INTRS_UNROLL
-          for (int j = 0; j < kQuad; ++j) {
-            Vec& first = sums[S == 1 ? 2 * i : i][j];
-            first = V::dot_taps(first, taps[j], w0);
-            if (S == 1 && 2 * i + 1 < N) sums[2 * i + 1][j] = V::dot_taps(sums[2 * i + 1][j], taps[j], w1);
-          }
-        }
+          each<kQuad>([&](auto j) INTRS_BODY {
+            constexpr int kGroup = decltype(i)::value, kFirst = S == 1 ? 2 * kGroup : kGroup, kSecond = 2 * kGroup + 1;
+            sums[kFirst][j] = V::dot_taps(sums[kFirst][j], taps[j], w0);
+            if constexpr (S == 1 && kSecond < N) sums[kSecond][j] = V::dot_taps(sums[kSecond][j], taps[j], w1);
+          });
+        });
       }
     }
   }

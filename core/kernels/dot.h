@@ -80,13 +80,13 @@ struct Dot : B {
       const uint8_t* at = from + entry.offset;
       const Vec w0 = B::broadcast(entry.weights[0]), w1 = B::broadcast(entry.weights[1]);
       const Vec w2 = B::broadcast(entry.weights[2]), w3 = B::broadcast(entry.weights[3]);
-      for (int p = 0; p < P; ++p) {
+      each<P>([&](auto p) INTRS_BODY {
         const Vec codes = B::load(at + p * step);
         sums[p][0] = B::dot(sums[p][0], codes, w0);
         sums[p][1] = B::dot(sums[p][1], codes, w1);
         sums[p][2] = B::dot(sums[p][2], codes, w2);
         sums[p][3] = B::dot(sums[p][3], codes, w3);
-      }
+      });
     }
   }
 
@@ -96,7 +96,7 @@ struct Dot : B {
     for (const Entry& entry : strips.alone[size_t(channel)]) {
       const uint8_t* at = from + entry.offset;
       const Vec w = B::broadcast(four(entry.weights));
-      for (int p = 0; p < P; ++p) acc[p] = B::dot(acc[p], B::load(at + p * step), w);
+      each<P>([&](auto p) INTRS_BODY { acc[p] = B::dot(acc[p], B::load(at + p * step), w); });
     }
   }
 };

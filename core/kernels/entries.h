@@ -4,16 +4,28 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "kernels.h"
 
-// What must stay in registers: vectors in an array do if all of its indices are constants.
+// For what must stay in registers. GCC keeps an array of vectors there only if all of its indices are constants before
+// it looks at loops, so a loop over them is written each<N>([&](auto i) INTRS_BODY { ... }).
 #define INTRS_INLINE __attribute__((always_inline)) inline
-#define INTRS_UNROLL _Pragma("GCC unroll 16")
+#define INTRS_BODY __attribute__((always_inline))
 
 namespace intrs {
 namespace {
+
+template <class F, int... kIndices>
+INTRS_INLINE void each_of(const F& f, std::integer_sequence<int, kIndices...>) {
+  (f(std::integral_constant<int, kIndices>()), ...);
+}
+
+template <int N, class F>
+INTRS_INLINE void each(const F& f) {
+  each_of(f, std::make_integer_sequence<int, N>());
+}
 
 constexpr int32_t kQuad = 4;  // channels that lie together
 

@@ -178,15 +178,14 @@ struct Lanes {
                                   uint8_t* to, int64_t step) {
     if (!packed.usual) {
       Vec copy[P][kQuad];  // else the sums would have an address
-      for (int p = 0; p < P; ++p) std::copy_n(sums[p], kQuad, copy[p]);
+      each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { copy[p][k] = sums[p][k]; }); });
       return finish_unusual(packed, q, copy, P, to, step);
     }
-    INTRS_UNROLL
-    for (int p = 0; p < P; ++p) {
+    each<P>([&](auto p) INTRS_BODY {
       Vec scaled[kQuad];
-      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale_long(sums[p][k], q.scale[k]);
+      each<kQuad>([&](auto k) INTRS_BODY { scaled[k] = V::rescale_long(sums[p][k], q.scale[k]); });
       store_codes(packed, scaled, to + p * step);
-    }
+    });
   }
 
   // The same for scales of any size, and for scores.
@@ -207,9 +206,7 @@ struct Lanes {
                                                       const uint8_t* from, int64_t step, uint8_t* to,
                                                       int64_t out_step) {
     Vec sums[P][kQuad];
-    for (int p = 0; p < P; ++p) {
-      for (int k = 0; k < kQuad; ++k) sums[p][k] = V::broadcast(q.start[k]);
-    }
+    each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { sums[p][k] = V::broadcast(q.start[k]); }); });
     V::template run_together<P>(q.strips, from, step, sums);
     finish<P>(packed, q, sums, to, out_step);
   }
@@ -221,9 +218,9 @@ struct Lanes {
     Vec sums[P][kQuad];
     for (int k = 0; k < kQuad; ++k) {
       Vec acc[P];
-      for (int p = 0; p < P; ++p) acc[p] = V::broadcast(q.start[k]);
+      each<P>([&](auto p) INTRS_BODY { acc[p] = V::broadcast(q.start[k]); });
       V::template run_channel<P>(q.strips, k, from, step, acc);
-      for (int p = 0; p < P; ++p) sums[p][k] = acc[p];
+      each<P>([&](auto p) INTRS_BODY { sums[p][k] = acc[p]; });
     }
     finish<P>(packed, q, sums, to, out_step);
   }
@@ -299,17 +296,14 @@ struct Lanes {
                                                        int64_t out_step) {
     const QuadScale& q = packed.tap_scales[quad];
     Vec sums[N][kQuad];
-    for (int n = 0; n < N; ++n) {
-      for (int j = 0; j < kQuad; ++j) sums[n][j] = q.start;
-    }
-    const size_t each = packed.tap_weights.size() / packed.tap_scales.size();
-    ByTaps::template run<N, S>(op.window, in, from, &packed.tap_weights[quad * each], sums);
-    INTRS_UNROLL
-    for (int n = 0; n < N; ++n) {
-      for (int j = 0; j < kQuad; ++j) sums[n][j] = V::rescale_long(sums[n][j], q.scale);
+    each<N>([&](auto n) INTRS_BODY { each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = q.start; }); });
+    const size_t count = packed.tap_weights.size() / packed.tap_scales.size();
+    ByTaps::template run<N, S>(op.window, in, from, &packed.tap_weights[quad * count], sums);
+    each<N>([&](auto n) INTRS_BODY {
+      each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = V::rescale_long(sums[n][j], q.scale); });
       const Vec joined = V::join_samples(sums[n][0], sums[n][1], sums[n][2], sums[n][3]);
       V::store(to + n * out_step, V::low(V::high(joined, packed.low), packed.high));
-    }
+    });
   }
 
   template <int N>
