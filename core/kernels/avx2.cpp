@@ -55,7 +55,7 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 }
 
 struct Vector : Avx2Vector {
-  static constexpr int32_t kPixels = 0, kPixelsByChannel = 5, kTiles = 2, kLeastTiled = 8;
+  static constexpr int32_t kPixels = 5, kTiles = 2, kLeastTiled = 8;
   static constexpr int32_t kDepthwisePixels = 2;
   static constexpr int64_t kTileCycles[2] = {64, 2450};
 
@@ -93,12 +93,9 @@ struct Vector : Avx2Vector {
   };
 
   // Hundredths of cycles, measured on Zen 4, RESCALE included, for weights of usual size.
-  static int64_t shared_cycles(const std::vector<Quad>&) { return INT64_MAX; }
-  static int64_t alone_cycles(const std::vector<Quad>& quads) {
+  static int64_t cycles(const Quad& quad) {
     int64_t cycles = 0;
-    for (const Quad& quad : quads) {
-      for (const auto& entries : quad) cycles += 100 * int64_t(entries.size()) + 600;
-    }
+    for (const auto& entries : quad) cycles += 100 * int64_t(entries.size()) + 600;
     return cycles;
   }
 
@@ -116,9 +113,7 @@ struct Vector : Avx2Vector {
     return strip;
   }
 
-  static Strips strips(const Quad& quad, bool) {
-    return {strip(quad[0]), strip(quad[1]), strip(quad[2]), strip(quad[3])};
-  }
+  static Strips strips(const Quad& quad) { return {strip(quad[0]), strip(quad[1]), strip(quad[2]), strip(quad[3])}; }
 
   // The chunks of kLength entries, then those that are shorter.
   template <int P, int kLength>
@@ -143,10 +138,14 @@ struct Vector : Avx2Vector {
   }
 
   template <int P>
-  static INTRS_INLINE void run_channel(const Strips& strips, int32_t channel, const uint8_t* from, int64_t step,
-                                       Vec (&acc)[P]) {
-    const Strip& strip = strips[size_t(channel)];
-    run_chunks<P, kMostEntries>(strip, strip.entries.data(), from, step, acc);
+  static INTRS_INLINE void run(const Strips& strips, const int32_t (&start)[kQuad], const uint8_t* from, int64_t step,
+                               Vec (&sums)[P][kQuad]) {
+    for (size_t k = 0; k < kQuad; ++k) {
+      Vec acc[P];
+      for (int p = 0; p < P; ++p) acc[p] = broadcast(start[k]);
+      run_chunks<P, kMostEntries>(strips[k], strips[k].entries.data(), from, step, acc);
+      for (int p = 0; p < P; ++p) sums[p][k] = acc[p];
+    }
   }
 };
 

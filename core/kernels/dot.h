@@ -8,6 +8,8 @@
 namespace intrs {
 namespace {
 
+constexpr int kMasks = 1 << kQuad;  // which of four channels take part
+
 template <class B>
 struct Dot : B {
   using Vec = typename B::Vec;
@@ -22,36 +24,33 @@ struct Dot : B {
   static Taps taps(Vec bytes) { return bytes; }
   static Vec dot_taps(Vec sum, Taps taps, Taps weights) { return B::dot(sum, taps, weights); }
 
-  struct Step {  // one entry of four output channels
+  struct Step {  // what four output channels do with one vector
     int32_t offset;
     int32_t weights[kQuad];
   };
 
-  // Four output channels together, or each alone.
+  // The steps of four output channels, sorted by which of the four take part, as a mask: so a channel skips its zero
+  // groups although all share each load, and no branch depends on a single step.
   struct Strips {
-    std::vector<Step> together;
-    Quad alone;
+    std::vector<Step> steps;
+    int32_t count[kMasks] = {};  // of each mask; the highest comes first
+    bool dense = true;           // all channels take part in all steps
   };
 
-  // Four channels share each load of a vector, so a tile of them runs at one product a cycle, zero or not; channels
-  // alone skip their zeros but load for each product. Hundredths of cycles, measured on Zen 4, RESCALE included.
-  static int64_t shared_cycles(const std::vector<Quad>& quads) {
-    int64_t cycles = 0;
-    for (const Quad& quad : quads) cycles += 410 * int64_t(merged(quad).size()) + 3000;
-    return cycles;
+  static int32_t mask(const Step& step) {
+    int32_t mask = 0;
+    for (int k = 0; k < kQuad; ++k) mask |= (step.weights[k] != 0) << k;
+    return mask;
   }
 
-  static int64_t alone_cycles(const std::vector<Quad>& quads) {
-    int64_t cycles = 0;
-    for (const Quad& quad : quads) {
-      for (const auto& entries : quad) cycles += 135 * int64_t(entries.size()) + 600;
-    }
-    return cycles;
-  }
-
-  static Strips strips(const Quad& quad, bool by_channel) {
-    if (!by_channel) return {merged(quad), {}};
-    return {{}, quad};
+  static Strips strips(const Quad& quad) {
+    Strips strips;
+    strips.steps = merged(quad);
+    for (const Step& step : strips.steps) ++strips.count[mask(step)];
+    strips.dense = strips.count[kMasks - 1] == int32_t(strips.steps.size());
+    std::stable_sort(strips.steps.begin(), strips.steps.end(),
+                     [](const Step& a, const Step& b) { return mask(a) > mask(b); });
+    return strips;
   }
 
   // The union of four channels' entries, by offset; a channel without an entry has zero weights there.
@@ -73,31 +72,47 @@ struct Dot : B {
     }
   }
 
-  template <int P>
-  static INTRS_INLINE void run_together(const Strips& strips, const uint8_t* from, int64_t step,
-                                        Vec (&sums)[P][kQuad]) {
-    for (const Step& entry : strips.together) {
-      const uint8_t* at = from + entry.offset;
-      const Vec w0 = B::broadcast(entry.weights[0]), w1 = B::broadcast(entry.weights[1]);
-      const Vec w2 = B::broadcast(entry.weights[2]), w3 = B::broadcast(entry.weights[3]);
-      each<P>([&](auto p) INTRS_BODY {
-        const Vec codes = B::load(at + p * step);
-        sums[p][0] = B::dot(sums[p][0], codes, w0);
-        sums[p][1] = B::dot(sums[p][1], codes, w1);
-        sums[p][2] = B::dot(sums[p][2], codes, w2);
-        sums[p][3] = B::dot(sums[p][3], codes, w3);
-      });
-    }
+  // Hundredths of cycles, measured on Zen 4: one product a cycle or nearly, and RESCALE.
+  static int64_t cycles(const Quad& quad) {
+    int64_t products = 0;
+    for (const auto& entries : quad) products += int64_t(entries.size());
+    return 105 * products + 2000;
   }
 
   template <int P>
-  static INTRS_INLINE void run_channel(const Strips& strips, int32_t channel, const uint8_t* from, int64_t step,
-                                       Vec (&acc)[P]) {
-    for (const Entry& entry : strips.alone[size_t(channel)]) {
-      const uint8_t* at = from + entry.offset;
-      const Vec w = B::broadcast(four(entry.weights));
-      each<P>([&](auto p) INTRS_BODY { acc[p] = B::dot(acc[p], B::load(at + p * step), w); });
+  static INTRS_INLINE void run(const Strips& strips, const int32_t (&start)[kQuad], const uint8_t* from, int64_t step,
+                               Vec (&sums)[P][kQuad]) {
+    each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { sums[p][k] = B::broadcast(start[k]); }); });
+    const Step* next = run_mask<P, kMasks - 1>(strips, strips.steps.data(), from, step, sums);
+    if (!strips.dense) run_masks<P, kMasks - 2>(strips, next, from, step, sums);
+  }
+
+  // The steps of mask kMask and of those below it.
+  template <int P, int kMask>
+  static INTRS_INLINE void run_masks(const Strips& strips, const Step* next, const uint8_t* from, int64_t step,
+                                     Vec (&sums)[P][kQuad]) {
+    next = run_mask<P, kMask>(strips, next, from, step, sums);
+    if constexpr (kMask > 1) run_masks<P, kMask - 1>(strips, next, from, step, sums);
+  }
+
+  template <int P, int kMask>
+  static INTRS_INLINE const Step* run_mask(const Strips& strips, const Step* next, const uint8_t* from, int64_t step,
+                                           Vec (&sums)[P][kQuad]) {
+    const Step* const end = next + strips.count[kMask];
+    for (; next < end; ++next) {
+      const uint8_t* at = from + next->offset;
+      Vec w[kQuad];
+      each<kQuad>([&](auto k) INTRS_BODY {
+        if constexpr (kMask >> decltype(k)::value & 1) w[k] = B::broadcast(next->weights[k]);
+      });
+      each<P>([&](auto p) INTRS_BODY {
+        const Vec codes = B::load(at + p * step);
+        each<kQuad>([&](auto k) INTRS_BODY {
+          if constexpr (kMask >> decltype(k)::value & 1) sums[p][k] = B::dot(sums[p][k], codes, w[k]);
+        });
+      });
     }
+    return end;
   }
 };
 

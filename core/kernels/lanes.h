@@ -15,16 +15,15 @@
 //   rescale_long             the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
 //   low, high, clamp         bytewise maximum and minimum
-//   Strips, strips           entries of four output channels, see dot.h and avx2.cpp
-//   run_together             the inner loop over entries that four output channels share; if kPixels > 0
-//   run_channel              the inner loop over entries of one output channel
+//   Strips, strips, run      entries of four output channels and the inner loop over them: see dot.h and avx2.cpp
+//   cycles                   hundredths of cycles that four output channels of a pixel take so
 //   Taps, taps, TapWeights   what depthwise.h multiplies, by dot_taps; tap_weights packs, load_taps loads them
 //   kDepthwisePixels         outputs that it does at once
 //   interleave8_low ...      of two vectors, within each 128 bits: their lower or higher halves by bytes, or 16 bits
 //   join_samples             lanes of four channels as bytes, saturated, one vector a sample
 //   kTiles                   tiles that are multiplied at once, see winograd.h; 0 for a set without 16-bit products
-//   kPixels                  output pixels of a tile, 0 if channels never share entries; kPixelsByChannel if they do
-//   not pays_by_channel          whether so many weights are zero that channels should have entries of their own
+//   kPixels                  output pixels of a tile, at most
+//   kTileCycles              as cycles, but by tiles: for a product, and for a quad of inputs or outputs
 #pragma once
 
 #include <algorithm>
@@ -67,9 +66,8 @@ struct Lanes {
   struct PackedConv : Packed {
     std::vector<PackedQuad> quads;
     Vec low, high;
-    bool wide, by_channel;
+    bool wide;
     bool usual;                         // codes come out, and all shifts are 32 or more
-    int32_t pixels;                     // most that a tile may have
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
     std::vector<typename V::TapWeights> tap_weights;  // if it is depthwise; nor have they then
     std::vector<QuadScale> tap_scales;
@@ -131,9 +129,9 @@ struct Lanes {
     for (int32_t c = 0; c < channels; ++c) {
       entries[size_t(c / kQuad)][size_t(c % kQuad)] = entries_of(op, in, c, channels, kBytes);
     }
-    const int64_t shared = V::shared_cycles(entries), alone = V::alone_cycles(entries);
-    const bool sparse = alone < shared;
-    const bool tiled = Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < std::min(shared, alone);
+    int64_t cycles = 0;
+    for (const Quad& quad : entries) cycles += V::cycles(quad);
+    const bool tiled = Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < cycles;
     const auto is_long = [](int8_t shift) { return shift >= 32; };
     packed->usual = !op.wide && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
     const bool depthwise = packed->usual && ByTaps::suits(op, out.shape);
@@ -149,13 +147,11 @@ struct Lanes {
       packed->rows = kTile;
     }
     for (int32_t quad = 0; quad < quads(channels); ++quad) {
-      auto strips = tiled || depthwise ? typename V::Strips() : V::strips(entries[size_t(quad)], sparse);
+      auto strips = tiled || depthwise ? typename V::Strips() : V::strips(entries[size_t(quad)]);
       packed->quads.push_back(pack_quad(op, quad, channels, std::move(strips)));
     }
     if (!tiled) packed->bytes = int64_t(op.weights.size());  // nearly
     packed->wide = op.wide;
-    packed->by_channel = sparse;
-    packed->pixels = sparse ? V::kPixelsByChannel : V::kPixels;
     packed->low = V::bytes(op.clamp_low + V::kFlip);
     packed->high = V::bytes(op.clamp_high + V::kFlip);
     return packed;
@@ -199,29 +195,12 @@ struct Lanes {
     }
   }
 
-  // P neighbouring output pixels, four channels. Functions of their own: inlined, their sums would not stay in
-  // registers.
+  // P neighbouring output pixels, four channels. A function of its own: inlined, its sums would not stay in registers.
   template <int P>
-  __attribute__((noinline)) static void tile_together(const PackedConv& packed, const PackedQuad& q,
-                                                      const uint8_t* from, int64_t step, uint8_t* to,
-                                                      int64_t out_step) {
+  __attribute__((noinline)) static void conv_tile(const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
+                                                  int64_t step, uint8_t* to, int64_t out_step) {
     Vec sums[P][kQuad];
-    each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { sums[p][k] = V::broadcast(q.start[k]); }); });
-    V::template run_together<P>(q.strips, from, step, sums);
-    finish<P>(packed, q, sums, to, out_step);
-  }
-
-  template <int P>
-  __attribute__((noinline)) static void tile_by_channel(const PackedConv& packed, const PackedQuad& q,
-                                                        const uint8_t* from, int64_t step, uint8_t* to,
-                                                        int64_t out_step) {
-    Vec sums[P][kQuad];
-    for (int k = 0; k < kQuad; ++k) {
-      Vec acc[P];
-      each<P>([&](auto p) INTRS_BODY { acc[p] = V::broadcast(q.start[k]); });
-      V::template run_channel<P>(q.strips, k, from, step, acc);
-      each<P>([&](auto p) INTRS_BODY { sums[p][k] = acc[p]; });
-    }
+    V::template run<P>(q.strips, q.start, from, step, sums);
     finish<P>(packed, q, sums, to, out_step);
   }
 
@@ -229,10 +208,7 @@ struct Lanes {
   static void conv_tile_of(int32_t pixels, const PackedConv& packed, const PackedQuad& q, const uint8_t* from,
                            int64_t step, uint8_t* to, int64_t out_step) {
     if (pixels == P) {
-      if constexpr (P <= V::kPixels) {
-        if (!packed.by_channel) return tile_together<P>(packed, q, from, step, to, out_step);
-      }
-      tile_by_channel<P>(packed, q, from, step, to, out_step);
+      conv_tile<P>(packed, q, from, step, to, out_step);
     } else if constexpr (P > 1) {
       conv_tile_of<P - 1>(pixels, packed, q, from, step, to, out_step);
     }
@@ -243,22 +219,22 @@ struct Lanes {
   static void conv_span(const Conv& op, const PackedConv& packed, const In& in, const Out& out, int32_t y,
                         int32_t begin, int32_t end) {
     const Window& w = op.window;
-    const int32_t tiles = (end - begin + packed.pixels - 1) / packed.pixels;
+    const int32_t tiles = (end - begin + V::kPixels - 1) / V::kPixels;
     const int64_t quad_bytes = kBytes * (op.wide ? 4 : 1);
     for (size_t quad = 0; quad < packed.quads.size(); ++quad) {
       for (int32_t tile = 0; tile < tiles; ++tile) {
         const int32_t x = begin + part(end - begin, tile, tiles), next = begin + part(end - begin, tile + 1, tiles);
-        conv_tile_of<V::kPixelsByChannel>(next - x, packed, packed.quads[quad],
-                                          in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left),
-                                          w.stride_x * in.pixel, out.at(y, x) + int64_t(quad) * quad_bytes, out.pixel);
+        conv_tile_of<V::kPixels>(next - x, packed, packed.quads[quad],
+                                 in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left),
+                                 w.stride_x * in.pixel, out.at(y, x) + int64_t(quad) * quad_bytes, out.pixel);
       }
     }
   }
 
   // How many output pixels of a row have an input of about kSpanBytes.
-  static int32_t span_pixels(const Conv& op, const PackedConv& packed, const In& in) {
+  static int32_t span_pixels(const Conv& op, const In& in) {
     const int64_t column = int64_t{op.window.height} * op.window.stride_x * in.pixel;
-    return int32_t(std::max<int64_t>(packed.pixels, kSpanBytes / column));
+    return int32_t(std::max<int64_t>(V::kPixels, kSpanBytes / column));
   }
 
   // The same by Winograd's tiles: a few tiles, then a few quads of their outputs at a time.
@@ -342,7 +318,7 @@ struct Lanes {
       if (!packed.tile_weights.empty()) return conv_tiles(op, packed, in, out, scratch);
     }
     if (!packed.tap_weights.empty()) return conv_depthwise(op, packed, in, out);
-    const int32_t width = out.shape.width, spans = (width - 1) / span_pixels(op, packed, in) + 1;
+    const int32_t width = out.shape.width, spans = (width - 1) / span_pixels(op, in) + 1;
     for (int32_t y = 0; y < out.shape.height; ++y) {
       for (int32_t span = 0; span < spans; ++span) {
         conv_span(op, packed, in, out, y, part(width, span, spans), part(width, span + 1, spans));

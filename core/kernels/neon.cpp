@@ -7,7 +7,7 @@ namespace intrs {
 namespace {
 
 struct Vector {
-  static constexpr int32_t kLanes = 4, kPixels = 6, kPixelsByChannel = 12, kTiles = 0;
+  static constexpr int32_t kLanes = 4, kPixels = 6, kTiles = 0;
   static constexpr int32_t kDepthwisePixels = 4;
   static constexpr uint8_t kFlip = 0;
   using Vec = int32x4_t;
