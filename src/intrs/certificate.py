@@ -233,7 +233,8 @@ class Channel:
     """The noise as post-processing of a continuous Gaussian of width s: Theorem 1 (rounded), Theorem 2 (discrete).
 
     With Q the law that the continuous Gaussian gives and D the noise, shrink * D <= Q <= grow * D; middle is the
-    quantile of the least Q that makes D a majority. The rounded Gaussian has shrink = grow = 1 and middle = 0.
+    quantile of the least Q that makes D a majority. The rounded Gaussian has shrink = grow = 1 and middle = 0, and so
+    has the continuous one itself: then `reach` is sigma Phi^-1(p), the radius of Cohen, Rosenfeld and Kolter (2019).
     """
 
     s: arb
@@ -270,7 +271,7 @@ def _channel(noise: Noise, dimension: int, r: Fraction, bits: int) -> Channel | 
 
     sigma_sq, r_sq = noise.grid_sigma**2, r * r
     with ctx.workprec(bits):
-        if noise.kind == "rounded":
+        if noise.kind != "discrete":
             return Channel(ball(noise.grid_sigma), arb(1), arb(1), arb(0))
         eps_sigma, eps_r, eps_w = (poisson_excess(ball(t)) for t in (sigma_sq, r_sq, r_sq * (2 - r_sq / sigma_sq)))
         shrink = ((1 + eps_sigma) * (1 - eps_w)) ** dimension
@@ -282,7 +283,7 @@ def _channel(noise: Noise, dimension: int, r: Fraction, bits: int) -> Channel | 
 
 
 def _widths(noise: Noise) -> tuple[Fraction, ...]:
-    """The r to try, in ascending order, so that s falls; the rounded Gaussian has one channel, which loses nothing."""
+    """The r to try, in ascending order, so that s falls; the other laws have one channel, which loses nothing."""
     return SMOOTHING_WIDTHS if noise.kind == "discrete" else (Fraction(0),)
 
 
@@ -472,6 +473,8 @@ class Certifier:
     def table(self, progress: Callable[[int, int], object] | None = None) -> RadiusTable:
         """The whole map from votes to squared radius, for devices that can only look up."""
         self._require("one")
+        if not self.noise.on_integers:
+            raise IntrsError("tables are for integer noise: a device that can only look up has no floats to draw")
         start = self._table_start()
         values, guesses = np.empty(self.n + 1 - start, np.int64), [0, 0, 0, 0]
         for i, votes in enumerate(range(start, self.n + 1)):

@@ -1,7 +1,8 @@
 """The laws of the noise: exact masses, the integer tables that sample them, and the proven error of those tables.
 
-Both laws live on the integers, one step being one pixel level. docs/theory.md holds the proofs; equation and theorem
-numbers below refer to it. Every real number here is a ball (an enclosure) of python-flint.
+Two laws live on the integers, one step being one pixel level. docs/theory.md holds the proofs; equation and theorem
+numbers below refer to it. Every real number here is a ball (an enclosure) of python-flint. The third law, a Gaussian
+in floating point, is the classical method, for comparison: it has no table and no such proof (docs/baselines.md).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from flint import arb
     from numpy.typing import NDArray
 
-Kind = Literal["discrete", "rounded"]
-KINDS: tuple[Kind, ...] = ("discrete", "rounded")
+Kind = Literal["discrete", "rounded", "continuous"]
+KINDS: tuple[Kind, ...] = ("discrete", "rounded")  # on the integers: those that have tables
+LAWS: tuple[Kind, ...] = (*KINDS, "continuous")
 PIXEL_RANGE = 255  # grid steps in the unit of sigma
 SMALLEST_SIGMA, LARGEST_SIGMA, LARGEST_DENOMINATOR = Fraction(1, 100), Fraction(4), 10**6
 SHIPPED = ("0.12", "0.25", "0.5", "1")  # sigmas whose tables come with the package, as in their file names
@@ -110,18 +112,19 @@ def poisson_excess(t_squared: arb) -> arb:
 
 @dataclass(frozen=True)
 class Noise:
-    """Independent integer noise on every coordinate, of one of two laws.
+    """Independent noise on every coordinate, of one of three laws.
 
     discrete: P[n = k] proportional to exp(-k^2 / 2 sigma^2), the paper's. rounded: a Gaussian rounded to the nearest
-    integer. sigma is in units of the pixel range 0..255.
+    integer. continuous: a Gaussian in floats, the classical method (docs/baselines.md). sigma is in units of the pixel
+    range 0..255.
     """
 
     kind: Kind
     sigma: Fraction
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise IntrsError(f"the noise must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.kind not in LAWS:
+            raise IntrsError(f"the noise must be one of {', '.join(LAWS)}, not {self.kind!r}")
         if not isinstance(self.sigma, Fraction):
             raise IntrsError(f"sigma must be a Fraction, not {self.sigma!r}; Noise.of takes other forms")
         parse_sigma(self.sigma)
@@ -132,14 +135,22 @@ class Noise:
         return cls(cast("Kind", kind), parse_sigma(sigma))
 
     @property
+    def on_integers(self) -> bool:
+        """Whether it is drawn from a table, and everything after it is exact."""
+        return self.kind in KINDS
+
+    @property
     def grid_sigma(self) -> Fraction:
         """Sigma in grid steps."""
         return PIXEL_RANGE * self.sigma
 
     @property
     def eta(self) -> Fraction:
-        """Proven bound on the total variation distance between what the table draws and this law."""
-        return self.table().eta
+        """Proven bound on the total variation distance between what the table draws and this law.
+
+        Continuous noise has no table: 0, which leaves out the rounding of floats, as the classical method does.
+        """
+        return self.table().eta if self.on_integers else Fraction(0)
 
     def tau(self, samples: int, dimension: int) -> Fraction:
         """Equation (16): what the table's error costs of alpha over this many samples of `dimension` values."""
@@ -147,12 +158,14 @@ class Noise:
 
     def table(self) -> NoiseTable:
         """The sampling table, from the package's files if it is there."""
+        self._require_integers()
         return _table(self)
 
     def upper_tail(self, k: int, bits: int = BITS) -> arb:
         """P[n >= k] for k >= 1."""
         from flint import arb, ctx
 
+        self._require_integers()
         with ctx.workprec(bits):
             if self.kind == "rounded":
                 return _normal_upper_tail((k - Fraction(1, 2)) / self.grid_sigma)
@@ -170,11 +183,16 @@ class Noise:
         """P[n = k], equations (1) and (2)."""
         from flint import ctx
 
+        self._require_integers()
         with ctx.workprec(bits):
             if self.kind == "discrete":
                 return _density(k, self.grid_sigma) / _discrete_normaliser(self.grid_sigma)
             near, far = (_normal_upper_tail((abs(k) + h) / self.grid_sigma) for h in (Fraction(-1, 2), Fraction(1, 2)))
             return near - far
+
+    def _require_integers(self) -> None:
+        if not self.on_integers:
+            raise IntrsError(f"{self.kind} noise has no masses and no table; take one of {', '.join(KINDS)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,6 +344,7 @@ def sample_exact(noise: Noise, below: Callable[[int], int]) -> int:
 
     below(n) must return a uniform integer in 0 .. n-1.
     """
+    noise._require_integers()
     if noise.kind == "discrete":
         return _sample_discrete_gaussian(noise.grid_sigma**2, below)
     return _sample_rounded_gaussian(noise, below)

@@ -51,7 +51,7 @@ class Run:
 
     command: str  # certify or predict
     model: str
-    identity: str  # Network.identity
+    identity: str  # Network.identity; SHA-256 of the file if it ran in floats
     pixels: str  # the options with which the model was loaded, as given; empty if not
     mean: str
     std: str
@@ -73,6 +73,7 @@ class Run:
     python: str
     platform: str
     adaptive: str = ""  # intrs.adaptive.Plan as text; empty if every image gets n samples
+    note: str = ""  # CLASSICAL if the noise was continuous
 
     @property
     def header(self) -> str:
@@ -80,6 +81,10 @@ class Run:
         return ADAPTIVE_HEADER if self.adaptive else HEADER
 
 
+CLASSICAL = (
+    "classical method in floating point: not bit for bit the same on other machines, "
+    "and the rounding of floats is not covered by the proof"
+)
 SAME = (
     "command", "identity", "data_sha256", "skip", "sigma", "noise", "bound", "form",
     "n0", "n", "alpha", "seed", "adaptive",
@@ -248,7 +253,8 @@ def _run(found: object) -> Run:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"its format is not {FORMAT!r}; perhaps another version of intrs wrote it")
     values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Run)}
-    values["adaptive"] = found.get("adaptive", "")  # files of earlier versions do not have it
+    for later in ("adaptive", "note"):
+        values[later] = found.get(later, "")  # files of earlier versions do not have it
     for field in fields(Run):
         if not (_is_number if field.type == "int" else _is_text)(field.name, values[field.name]):
             raise ValueError(f"field {field.name!r} is missing or wrong")

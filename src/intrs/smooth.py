@@ -40,8 +40,9 @@ class Smooth:
     """g(x) = the class that the base classifier gives most often to x + noise.
 
     base is an integer network, or any callable that takes integer images (n, *image.shape) and returns labels or
-    scores. A callable must be a function of one image at a time: if its answer for an image depends on the rest of the
-    batch (BatchNorm in training mode, dynamic quantisation over the batch), the theorem does not apply.
+    scores; under continuous noise it gets float32 images (`intrs.float_engine` makes such callables). A callable must
+    be a function of one image at a time: if its answer for an image depends on the rest of the batch (BatchNorm in
+    training mode, dynamic quantisation over the batch), the theorem does not apply.
 
     The seed is 256 bits; leave it out to have one drawn from the operating system.
     """

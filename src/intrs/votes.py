@@ -1,17 +1,19 @@
 """Votes: how often each class won under noise, with what is needed to count them again. Integers for ever.
 
-Sample i of image j under a seed is one fixed noise vector (`core/bits.h`), so votes over [0, a) plus votes over [a, b)
-are votes over [0, b), on any machine, with any number of threads. The selection of the class and the estimation of its
-probability must not share samples: selection counts from `SELECTION` on, estimation from 0 on.
+Sample i of image j under a seed is one fixed noise vector (`core/bits.h`; in floats `_draw_floats`), so votes over
+[0, a) plus votes over [a, b) are votes over [0, b): for integers on any machine, with any number of threads. The
+selection of the class and the estimation of its probability must not share samples: selection counts from `SELECTION`
+on, estimation from 0 on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 
 SELECTION = _core.SELECTION
 BATCH = 500  # noisy images handed to a callable at once
+MOST_FLOATS = 2**22  # values in them, if the noise is drawn in floats
 MAX_IMAGE_INDEX = 2**32 - 1  # an image's noise address has 32 bits
 
-Classifier = Callable[["NDArray[np.int32]"], Any]
+Classifier = Callable[["NDArray[Any]"], Any]
 """Takes integer images (n, *image.shape) with noise added, any range; returns labels (n,) or scores (n, classes).
+Under continuous noise the images are float32, in pixel levels all the same.
 
 It must be a function of one image at a time. With BatchNorm in training mode, or dynamic quantisation over the batch,
 the votes are not independent draws from one law, and the theorem behind certificates does not apply."""
@@ -119,12 +123,38 @@ def votes(
 
 def noisy_images(
     image: NDArray[Any], noise: Noise, seed: int, image_index: int, first: int, count: int
-) -> NDArray[np.int32]:
-    """Samples first .. first + count - 1 themselves: image + noise as int32, (count, *image.shape)."""
+) -> NDArray[Any]:
+    """Samples first .. first + count - 1 themselves: image + noise, (count, *image.shape).
+
+    int32, or float32 if the noise is continuous.
+    """
     _check(image, image_index, first, count)
     pixels = np.ascontiguousarray(image).reshape(-1)
-    drawn = _table(noise).draw(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, pixels)
+    drawn = _drawer(noise)(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, pixels)
     return drawn.reshape(count, *image.shape)
+
+
+def _drawer(noise: Noise) -> Callable[..., NDArray[Any]]:
+    """What draws noisy images for (key, image index, first, count, pixels)."""
+    return _table(noise).draw if noise.on_integers else partial(_draw_floats, noise)
+
+
+def _draw_floats(
+    noise: Noise, key: bytes, image_index: int, first: int, count: int, pixels: NDArray[np.uint8]
+) -> NDArray[np.float32]:
+    """The same for continuous noise, (count, pixels): NumPy's Philox generator, keyed by seed and image.
+
+    The sample's index is the upper half of the counter, so no two samples share any of its blocks.
+    """
+    address = b"intrs continuous noise" + key + image_index.to_bytes(4, "little")
+    philox_key = int.from_bytes(hashlib.sha256(address).digest()[:16], "little")
+    drawn = np.empty((count, pixels.size), np.float32)
+    for i, row in enumerate(drawn, first):
+        generator = np.random.Generator(np.random.Philox(key=philox_key, counter=i << 128))
+        generator.standard_normal(dtype=np.float32, out=row)
+    drawn *= np.float32(noise.grid_sigma)
+    drawn += pixels
+    return drawn
 
 
 def _check(image: NDArray[Any], image_index: int, first: int, count: int) -> None:
@@ -157,6 +187,8 @@ def _network_votes(
     kernels: str,
     progress: Progress | None,
 ) -> list[int]:
+    if not noise.on_integers:
+        raise IntrsError(f"{noise.kind} noise is not for integer networks; intrs.float_engine runs their files")
     if image.shape != network.input_shape:
         raise IntrsError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
     pixels, table = np.ascontiguousarray(image), _table(noise)
@@ -179,11 +211,12 @@ def _callable_votes(
 ) -> list[int]:
     if not count and not classes:
         raise IntrsError("no samples tell no number of classes: take a sample, or say how many there are (classes=10)")
-    table, counts = _table(noise), np.zeros(classes or 0, np.int64)
-    pixels = np.ascontiguousarray(image).reshape(-1)
-    for begin in range(0, count, BATCH):
-        size = min(BATCH, count - begin)
-        drawn = table.draw(key, image_index, first + begin, size, pixels)
+    counts, pixels = np.zeros(classes or 0, np.int64), np.ascontiguousarray(image).reshape(-1)
+    draw = _drawer(noise)
+    batch = BATCH if noise.on_integers else min(BATCH, max(MOST_FLOATS // pixels.size, 1))
+    for begin in range(0, count, batch):
+        size = min(batch, count - begin)
+        drawn = draw(key, image_index, first + begin, size, pixels)
         labels, classes = _labels(classifier(drawn.reshape(size, *image.shape)), size, classes)
         counts = np.zeros(classes, np.int64) if begin == 0 else counts
         counts += np.bincount(labels, minlength=classes)

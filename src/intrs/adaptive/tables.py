@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from intrs.adaptive.boundary import P_ONE, boundary
 from intrs.adaptive.looks import CLOSE, Schedule, schedule
 from intrs.certificate import BOUNDS, Certifier
-from intrs.noise import KINDS, PIXEL_RANGE
+from intrs.noise import LAWS, PIXEL_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ class Tables:
         c, s = self.certifier, self.schedule
         wide = (*c.alpha.as_integer_ratio(), *c.noise.eta.as_integer_ratio())
         body = HEADER.pack(
-            MAGIC, KINDS.index(c.noise.kind), BOUNDS.index(c.bound), *c.noise.sigma.as_integer_ratio(),
+            MAGIC, LAWS.index(c.noise.kind), BOUNDS.index(c.bound), *c.noise.sigma.as_integer_ratio(),
             *(w.to_bytes(16, "little") for w in wide), c.dimension, len(s.looks), len(self.thresholds), len(s.caps),
         )  # fmt: skip
         body += struct.pack(f"<{len(s.caps)}Q{len(s.looks)}Q", *s.caps, *s.looks)

@@ -16,6 +16,7 @@ NUMBER_OF_SAMPLES = {"certify": 100_000, "predict": 1000}
 SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no arguments at all
 SHORT_RUN_IMAGES = 10
 MOST_THREADS = 1024
+INTEGER_LAWS = ("discrete", "rounded")
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
 
@@ -75,6 +76,20 @@ def _parser() -> Parser:
     _add_export(commands.add_parser("export", help=words, description=words + "."))
     words = "Write the table from votes to squared radius"
     _add_table(commands.add_parser("table", help=words, description=words + "."))
+    words = "Write one self-contained page about one or several runs: curves, numbers, images, origin"
+    _add_report(commands.add_parser("report", help=words, description=words + "."))
+    words = "Plot certified accuracy against radius for a paper (extra `plot`)"
+    _add_plot(commands.add_parser("plot", help=words, description=words + "."))
+    words = "Train a network under noise, then quantize it (extra `train`); the same command continues a run"
+    _add_train(commands.add_parser("train", help=words, description=words + "."))
+    words = "Attack a network or its smoothed form by PGD on the integer grid (extra `train`)"
+    _add_attack(commands.add_parser("attack", help=words, description=words + "; the same command continues a run."))
+    words = "Run the paper's experiments from one plan and lay the results beside its numbers"
+    _add_reproduce(commands.add_parser("reproduce", help=words, description=words + "; the same command continues."))
+    words = "List the data sets that are known by name; with a NAME, fetch one, check it and store it"
+    _add_data(commands.add_parser("data", help=words, description=words + "."))
+    words = "List the models that ship, with their accuracy and origin; with a NAME, print the model's card"
+    _add_zoo(commands.add_parser("zoo", help=words, description=words + "."))
     return parser
 
 
@@ -83,7 +98,7 @@ def _add_run(parser: Parser, command: str) -> None:
     n = NUMBER_OF_SAMPLES[command]
     parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
     parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
-    _add_noise(parser, required=False)
+    _add_noise(parser, required=False, laws=(*INTEGER_LAWS, "continuous"))
     if command == "certify":
         parser.add_argument("--n0", type=_count, default=100, metavar="N0", help="samples to select the class (100)")
     parser.add_argument("--n", type=_count, metavar="N", help=f"samples to decide ({n})")
@@ -91,6 +106,7 @@ def _add_run(parser: Parser, command: str) -> None:
     if command == "certify":
         _add_bound(parser)
         parser.add_argument("--form", choices=("one", "two"), default="one", help="classes that the bound uses (one)")
+        _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
     parser.add_argument("--skip", type=_count, default=1, metavar="K", help="take every K-th image (1)")
     parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
@@ -134,18 +150,158 @@ def _add_table(parser: Parser) -> None:
     parser.add_argument("--alpha", default="0.001", metavar="A", help="probability of a wrong answer (0.001)")
     parser.add_argument("--dimension", type=_count, required=True, metavar="D", help="height x width x channels")
     _add_bound(parser)
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="table to write")
+    _add_adaptive(parser, "the tables of `certify --adaptive`: votes that accept or give up each radius, at each look")
+    parser.add_argument("--text", action="store_true", help="print adaptive tables as text instead of writing a file")
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="table to write")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
-def _add_noise(parser: Parser, *, required: bool) -> None:
-    words = "noise, as a fraction of the pixel range: 0.25 or 1/4" + ("" if required else " (what the model says)")
+def _add_train(parser: Parser) -> None:
+    parser.set_defaults(call="train:train")
+    parser.add_argument("data", metavar="DATASET", help="a data set with the splits train and test")
+    parser.add_argument(
+        "architecture", metavar="ARCH", help="resnet20 or another resnetN, N = 6n+2; resnet50, resnet50-v1"
+    )
+    parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
+    parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
+    noises = ("integer", "continuous", "none")
+    parser.add_argument("--noise", choices=noises, default="integer", help="its law; none takes no sigma (integer)")
+    objectives = ("augment", "consistency")
+    parser.add_argument("--objective", choices=objectives, default="augment", help="what is minimised (augment)")
+    parser.add_argument("--lambda", dest="lam", type=float, metavar="L", help="of consistency (10)")
+    parser.add_argument("--eta", type=float, metavar="E", help="of consistency (0.5)")
+    parser.add_argument("--copies", type=_count, metavar="M", help="noisy copies an image (1; consistency 2)")
+    words = "epochs in float (30; 0 with --start)"
+    parser.add_argument("--epochs", type=_whole, metavar="N", help=words)
+    words = "epochs with quantization; 0 ends with a float network (8)"
+    parser.add_argument("--qat-epochs", type=_whole, default=8, metavar="N", help=words)
+    parser.add_argument("--batch", type=_count, default=256, metavar="B", help="images a step (256)")
+    parser.add_argument("--lr", type=float, default=0.2, metavar="R", help="largest learning rate in float (0.2)")
+    parser.add_argument("--qat-lr", type=float, default=0.02, metavar="R", help="the same with quantization (0.02)")
+    parser.add_argument(
+        "--schedule", choices=("one-cycle", "step"), default="one-cycle", help="of the rate (one-cycle)"
+    )
+    parser.add_argument("--momentum", type=float, default=0.9, metavar="M", help="Nesterov momentum (0.9)")
+    parser.add_argument("--weight-decay", type=float, default=2e-4, metavar="W", help="of weights alone (0.0002)")
+    parser.add_argument("--no-flip", action="store_true", help="do not mirror images: for digits and letters")
+    parser.add_argument("--pad", type=_whole, default=4, metavar="P", help="shift images by up to P pixels (4)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="of the float phase (fp32)")
+    words = "begin with the float weights of the run in DIR"
+    parser.add_argument("--start", type=Path, metavar="DIR", help=words)
+    words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
+    parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
+    words = "leave the layers before NAME as they are, such as layer4 (train all)"
+    parser.add_argument("--train-from", default="", metavar="NAME", help=words)
+    words = "watch K training images after every epoch, and do not train on them (watch test images)"
+    parser.add_argument("--hold-out", type=_count, default=0, metavar="K", help=words)
+    parser.add_argument("--seed", type=_seed, default=0, metavar="K", help="256 bits, decimal or 0x... (0)")
+    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+
+
+def _add_attack(parser: Parser) -> None:
+    parser.set_defaults(call="attack:attack")
+    words = "an int8 ONNX file, a float one of `intrs train`, or a model that ships"
+    parser.add_argument("model", metavar="MODEL", help=words)
+    parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
+    parser.add_argument("out", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
+    parser.add_argument("--norm", choices=("l2", "linf"), default="l2", help="of the perturbation (l2)")
+    words = "radii, as fractions of the pixel range (the paper's)"
+    parser.add_argument("--eps", type=_list, metavar="E,E,...", help=words)
+    parser.add_argument("--steps", type=_count, metavar="K", help="of the descent (20 in l2, 7 in linf)")
+    parser.add_argument("--draws", type=_count, default=8, metavar="K", help="noisy copies a step (8)")
+    parser.add_argument("--restarts", type=_count, default=1, metavar="K", help="starts; the best counts (1)")
+    words = "take the gradients from this network and transfer the attack (MODEL itself)"
+    parser.add_argument("--source", default="", metavar="MODEL", help=words)
+    _add_noise(parser, required=False, words=" (what the model says; 0: the network without smoothing)")
+    parser.add_argument("--n", type=_count, default=1000, metavar="N", help="votes an answer (1000)")
+    parser.add_argument("--alpha", default="0.001", metavar="A", help="probability of a wrong answer (0.001)")
+    parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
+    parser.add_argument("--skip", type=_count, default=1, metavar="K", help="take every K-th image (1)")
+    parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
+    parser.add_argument("--split", default="test", help="part of the data set (test)")
+    _add_engine(parser)
+    _add_loader(parser)
+
+
+def _add_reproduce(parser: Parser) -> None:
+    parser.set_defaults(call="reproduce:reproduce")
+    parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="a TOML file (what ships with intrs)")
+    words = "run folder: votes, tables, figures (reproduction)"
+    parser.add_argument("-o", "--out", type=Path, default=Path("reproduction"), metavar="DIR", help=words)
+    parser.add_argument("--quick", action="store_true", help="few images and samples: minutes instead of hours")
+    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+
+
+def _add_report(parser: Parser) -> None:
+    parser.set_defaults(call="report:report")
+    _add_results(parser)
+    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="page to write")
+    parser.add_argument("--title", default="", metavar="TEXT", help="title of the page (a sentence about the run)")
+    parser.add_argument("--data", metavar="DATA", help="where the images are (shown unasked if the data ship)")
+    parser.add_argument("--no-images", action="store_true", help="leave the images out")
+    parser.add_argument("--max-images", type=_count, default=200, metavar="K", help="images of each run (200)")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+
+
+def _add_plot(parser: Parser) -> None:
+    parser.set_defaults(call="plot:plot")
+    _add_results(parser)
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="a .pdf, .svg or .png to write")
+    parser.add_argument("--of", choices=("all", "answered"), default="all", help="images in the denominator (all)")
+    parser.add_argument("--cp", action="store_true", help="add a picture of the images certified, right or wrong")
+    parser.add_argument("--width", choices=("column", "page"), default="column", help="3.25 or 6.75 inches (column)")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+
+
+def _add_results(parser: Parser) -> None:
+    words = "results files, or logs of locuslab/smoothing and its descendants (.tsv, .tsv.xz)"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=words)
+    parser.add_argument("--label", action="append", default=[], metavar="TEXT", help="name of a run, in their order")
+    parser.add_argument("--join", action="store_true", help="take all files for parts of one run")
+    papers = ("auto", "none", "cifar10", "caltech101")
+    parser.add_argument("--paper", choices=papers, default="auto", help="the paper's curves (by the data's name)")
+
+
+def _add_data(parser: Parser) -> None:
+    parser.set_defaults(call="data:data")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="cifar10, caltech101, mnist or fashion-mnist")
+    words = "read its archive or folder instead of downloading"
+    parser.add_argument("--from", dest="source", type=Path, metavar="PATH", help=words)
+    words = "data folder (INTRS_DATA, else the platform's, such as ~/.local/share/intrs)"
+    parser.add_argument("--to", type=Path, metavar="DIR", help=words)
+    parser.add_argument("--overwrite", action="store_true", help="replace the data set if it has been fetched before")
+
+
+def _add_zoo(parser: Parser) -> None:
+    parser.set_defaults(call="zoo:zoo_command")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a model that ships with intrs")
+
+
+def _add_noise(
+    parser: Parser,
+    *,
+    required: bool,
+    words: str = " (what the model says)",
+    laws: tuple[str, ...] = INTEGER_LAWS,
+) -> None:
+    words = "noise, as a fraction of the pixel range: 0.25 or 1/4" + ("" if required else words)
     parser.add_argument("--sigma", required=required, metavar="S", help=words)
-    parser.add_argument("--noise", choices=("discrete", "rounded"), default="discrete", help="its law (discrete)")
+    floats = "; continuous: the classical method in floats, by ONNX Runtime" if len(laws) > len(INTEGER_LAWS) else ""
+    parser.add_argument("--noise", choices=laws, default=laws[0], help=f"its law (discrete){floats}")
 
 
 def _add_bound(parser: Parser) -> None:
     parser.add_argument("--bound", choices=("sound", "paper"), default="sound", help="from votes to radius (sound)")
+
+
+def _add_adaptive(parser: Parser, words: str) -> None:
+    parser.add_argument("--adaptive", action="store_true", help=words)
+    parser.add_argument("--radii", type=_list, metavar="R,R,...", help="adaptive: radii to decide (0,.25,.5,...)")
+    if parser.prog.endswith("certify"):
+        words = "adaptive: until the radius is this close to what N samples could certify, such as 1%%"
+        parser.add_argument("--precision", metavar="P", help=words)
+    words = "adaptive: probability of giving a radius up early where N samples would be a coin flip (0.7)"
+    parser.add_argument("--give-up", metavar="P", help=words)
 
 
 def _add_engine(parser: Parser) -> None:
@@ -164,6 +320,17 @@ def _count(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a whole number from 1 on is wanted, not {text!r}")
     return int(text)
+
+
+def _whole(text: str) -> int:
+    return 0 if text == "0" else _count(text)
+
+
+def _list(text: str) -> list[str]:
+    parts = text.split(",")
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"numbers with commas between them are wanted, such as .25,.5, not {text!r}")
+    return parts
 
 
 def _threads(text: str) -> int:

@@ -17,8 +17,9 @@ from intrs.adaptive.tables import squared
 from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
+from intrs.network import Network
 from intrs.noise import Noise, parse_fraction, parse_sigma
-from intrs.results import Row, Run
+from intrs.results import CLASSICAL, Row, Run
 from intrs.smooth import Predicted, Smooth, judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Progress, Votes, parse_seed
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from intrs.adaptive import Rule
-    from intrs.network import Network
+    from intrs.float_engine import FloatEngine
+
+    Model = Network | FloatEngine
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
@@ -37,7 +40,7 @@ class Job:
     """The images of one run, and the smoothed classifier that answers for them."""
 
     run: Run
-    network: Network
+    network: Model
     data: Images
     smooth: Smooth
 
@@ -202,7 +205,7 @@ def open_job(args: Namespace) -> Job:
     model, data = args.model or zoo.DEFAULT_MODEL, args.data or zoo.DEFAULT_DATA
     alpha = parse_alpha(args.alpha)
     noise = Noise(args.noise, parse_sigma(args.sigma or default_sigma(model)))
-    network, images = load_model(model, args), open_data(data, args.split)
+    network, images = open_model(model, args, noise, args.threads), open_data(data, args.split)
     certify = args.command == "certify"
     plan = asked_plan(args, Certifier(noise, math.prod(network.input_shape), args.n, alpha)) if certify else None
     run = Run(
@@ -226,10 +229,11 @@ def open_job(args: Namespace) -> Job:
         alpha=str(alpha),
         seed=hex(parse_seed(args.seed)),
         intrs=__version__,
-        kernels=selected_kernels(args.kernels),
+        kernels=engine_name(network, args.kernels),
         python=platform.python_version(),
         platform=platform.platform(),
         adaptive=str(plan or ""),
+        note="" if noise.on_integers else CLASSICAL,
     )
     return assemble(run, network, images, args.threads)
 
@@ -255,7 +259,7 @@ def _every_quarter(certifier: Certifier) -> list[Fraction]:
     return radii
 
 
-def assemble(run: Run, network: Network, data: Images, threads: int) -> Job:
+def assemble(run: Run, network: Model, data: Images, threads: int) -> Job:
     """A job from its parts, after checking that they fit each other."""
     _check_fit(network, data)
     smooth = Smooth(
@@ -264,13 +268,14 @@ def assemble(run: Run, network: Network, data: Images, threads: int) -> Job:
         seed=int(run.seed, 0),
         bound=cast("Literal['sound', 'paper']", run.bound or "sound"),
         form=cast("Literal['one', 'two']", run.form or "one"),
+        classes=network.classes,
         threads=threads,
         kernels=run.kernels,
     )
     return Job(run, network, data, smooth)
 
 
-def _check_fit(network: Network, data: Images) -> None:
+def _check_fit(network: Model, data: Images) -> None:
     if data.image_shape != network.input_shape:
         expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
         hint = "; are the channels first? They go last" if data.image_shape[0] == network.input_shape[2] else ""
@@ -296,6 +301,22 @@ def find_model(spec: str) -> Path:
     if spec in zoo.model_names():
         return zoo.model_path(spec)
     raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(zoo.model_names()) or 'none'})")
+
+
+def open_model(spec: str, options: Namespace | Run, noise: Noise, threads: int) -> Model:
+    """The model as this noise needs it: lowered to integers, or as it is in ONNX Runtime."""
+    from intrs.float_engine import is_quantized, open_engine
+
+    path = find_model(spec)
+    if not noise.on_integers:
+        mean, std = _numbers(options.mean), _numbers(options.std)
+        return open_engine(path, pixels=options.pixels, mean=mean, std=std, threads=threads)
+    if not is_quantized(path):
+        raise IntrsError(
+            f"{path}: it is a float model, which {noise.kind} noise and integers cannot run; --noise continuous "
+            "certifies it by the classical method, in floats (docs/baselines.md), or quantize it (docs/onnx.md)"
+        )
+    return load_model(spec, options)
 
 
 def load_model(spec: str, options: Namespace | Run) -> Network:
@@ -324,6 +345,15 @@ def default_sigma(spec: str) -> str:
     if not sigma:
         raise IntrsError(f"{spec} does not say for which noise it was made; give --sigma, such as --sigma 0.25")
     return sigma
+
+
+def engine_name(network: Model, kernels: str) -> str:
+    """What will run the network: a kernel set, or ONNX Runtime."""
+    if isinstance(network, Network):
+        return selected_kernels(kernels)
+    if kernels:
+        raise IntrsError(f"--kernels {kernels} is for integers; continuous noise runs the network in {network.name}")
+    return network.name
 
 
 def selected_kernels(name: str) -> str:

@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
     with _writer(args, path, job) as writer:
         try:
             rate = _announce(job, writer)
-            _work(job, writer, results.set_aside(path, job.run))
+            work(job, writer, results.set_aside(path, job.run))
         except KeyboardInterrupt:
             print(_how_to_resume(args, job, writer), file=sys.stderr)
             return INTERRUPTED
@@ -77,7 +77,8 @@ def _writer(args: Namespace, path: Path, job: Job) -> Writer:
     return results.resume(path, job.run, job.indices)
 
 
-def _work(job: Job, writer: Writer, before: dict[int, Row]) -> None:
+def work(job: Job, writer: Writer, before: dict[int, Row]) -> None:
+    """Answer for the images that the file does not have yet; before: their rows in the run that this one extends."""
     each, total, done = (1 if job.rules else job.samples_per_image()), len(job.positions), len(writer.rows)
     with meter(each * total, each * done, "images" if job.rules else "samples") as show_progress:
         for i, position in enumerate(job.positions[done:], done):
@@ -97,7 +98,8 @@ def default_name(job: Job, *, short: bool) -> Path:
     """certify-MODEL-DATA-sigmaS.tsv in the current folder."""
     run = job.run
     model = run.model if run.model in zoo.model_names() else Path(run.model).stem
-    parts = [run.command, model, job.data.name, f"sigma{_plain(Fraction(run.sigma))}", *(["short"] if short else [])]
+    parts = [run.command, model, job.data.name, f"sigma{_plain(Fraction(run.sigma))}"]
+    parts += [*([] if job.smooth.noise.on_integers else [run.noise]), *(["short"] if short else [])]
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")
 
 
@@ -114,13 +116,17 @@ def _announce(job: Job, writer: Writer) -> float:
     """Say, before sampling, what is done and what can come of it; the measured rate is returned."""
     run, images, done = job.run, len(job.positions), len(writer.rows)
     sigma, grid = _plain(job.smooth.noise.sigma), float(job.smooth.noise.grid_sigma)
-    show("model", f"{run.model}, identity {run.identity[:16]}, kernels {run.kernels}")
+    integers = job.smooth.noise.on_integers
+    show("model", f"{run.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
     every = f"every {run.skip}th image, " if run.skip > 1 else ""
     show("data", f"{run.data}, {every}{images} images" + (f", {done} of them done before" if done else ""))
     show("noise", f"{run.noise} Gaussian, sigma {sigma} ({grid:g} pixel levels)")
     most = "at most " if job.rules else ""
     show("samples", f"{run.n0:,} to select and {most}{run.n:,} to decide, an image")
-    show("failure", f"alpha {_plain(job.alpha)}, of which the noise table takes tau {float(job.tau):.2g}")
+    table = f", of which the noise table takes tau {float(job.tau):.2g}" if integers else ""
+    show("failure", f"alpha {_plain(job.alpha)}{table}")
+    if run.note:
+        show("caution", run.note)
     show("results", str(writer.path))
     for name, words in _prospects(job):
         show(name, words)
@@ -144,8 +150,13 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
     return [
         ("radius", f"at most {best} (all {n:,} votes)"),
         ("votes", f"{least:,} are the fewest that certify anything"),
-        ("bound", f"{job.run.bound}, {job.run.form}-class{UNPROVED if job.run.bound == 'paper' else ''}"),
+        ("bound", _bound(job)),
     ]
+
+
+def _bound(job: Job) -> str:
+    name = job.run.bound if job.smooth.noise.on_integers else "classical (Cohen et al. 2019)"
+    return f"{name}, {job.run.form}-class{UNPROVED if job.run.bound == 'paper' else ''}"
 
 
 def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
@@ -153,7 +164,7 @@ def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
     best = Certified(0, largest or 0, rule.caps[-1], rule.caps[-1], job.alpha).radius_text(3, up=True)
     words = [
         ("rule", f"{rule.name}, {len(looks)} looks after {looks[0]:,} to {looks[-1]:,} samples"),
-        ("bound", f"{job.run.bound}, {job.run.form}-class{UNPROVED if job.run.bound == 'paper' else ''}"),
+        ("bound", _bound(job)),
     ]
     if isinstance(rule, SpendingRule):
         fewest = [f"{_plain(r)} {_from_how_many(rule, r)}" for r in rule.radii]

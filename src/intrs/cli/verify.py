@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.cli.job import Job, assemble, load_model, selected_kernels
+from intrs.cli.job import Job, assemble, engine_name, open_model
 from intrs.cli.screen import meter
 from intrs.data import open_data
 from intrs.errors import IntrsError
+from intrs.noise import Noise
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -33,7 +34,7 @@ def verify(args: Namespace) -> int:
     with meter(len(rows), 0, "images") as show_progress:
         found = _first_difference(job, rows, again, show_progress)
     if found:
-        print(f"intrs: {args.results}, {found}", file=sys.stderr)
+        print(f"intrs: {args.results}, {found}{_excuse(run, job)}", file=sys.stderr)
         return DIFFERENT
     unfinished = f" (the run is unfinished: {run.max} images were planned)" if len(rows) < run.max else ""
     print(f"{args.results}: {len(rows)} lines checked, the votes of {len(again)} counted again: all equal{unfinished}")
@@ -43,12 +44,20 @@ def verify(args: Namespace) -> int:
 def _open(args: Namespace, run: Run) -> Job:
     """What the run used, found again: the same integers, or a message that says how to point at them."""
     with _advice("--model"):
-        network = load_model(args.model or run.model, run)
+        network = open_model(args.model or run.model, run, Noise.of(run.noise, run.sigma), args.threads)
         _check_same(args.model or run.model, "identity", network.identity, run.identity)
     with _advice("--data"):
         data = open_data(args.data or run.data, run.split)
         _check_same(args.data or run.data, "sha256", data.sha256, run.data_sha256)
-    return assemble(replace(run, kernels=selected_kernels(args.kernels)), network, data, args.threads)
+    return assemble(replace(run, kernels=engine_name(network, args.kernels)), network, data, args.threads)
+
+
+def _excuse(run: Run, job: Job) -> str:
+    """Floats may differ without anyone's fault."""
+    if job.smooth.noise.on_integers:
+        return ""
+    then_and_now = f"made with {run.kernels}, checked with {job.run.kernels}"
+    return f"\nThese results are in floating point ({then_and_now}): another machine or version may round differently"
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""What a reproduction writes at its end: Markdown, JSON, figures, and the page of the integer runs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from intrs import __version__
+from intrs.noise import Noise
+from intrs.report.runs import METHODS, Entry, plain
+from intrs.reproduce.plan import NOISE, SIGMAS
+from intrs.reproduce.tables import sections
+from intrs.results import write_whole
+from intrs.votes import noisy_images
+
+if TYPE_CHECKING:
+    from intrs.reproduce.run import Found
+    from intrs.reproduce.tables import Section
+
+FIGURES = "figures"
+SHOWN = 8  # images under noise
+ENLARGED = 2
+FORMAT = "intrs reproduction 1"
+
+
+def write(found: Found) -> list[Path]:
+    """Write everything; the paths."""
+    (found.folder / FIGURES).mkdir(exist_ok=True)
+    made = [_with_figures(found, section) for section in sections(found)]
+    markdown, data = found.folder / "results.md", found.folder / "results.json"
+    write_whole(markdown, _markdown(found, made).encode())
+    write_whole(data, (json.dumps(_json(found, made), indent=1, default=str) + "\n").encode())
+    return [markdown, data, *_page(found)]
+
+
+def _markdown(found: Found, made: list[Section]) -> str:
+    plan = found.plan
+    begin = (
+        f"intrs {__version__}, {platform.platform()}, Python {platform.python_version()}. Data: {found.data.name}, "
+        f"{min(plan.images, len(found.data))} images; n = {plan.n:,}, n0 = {plan.n0:,}, alpha = {plan.alpha}, "
+        f"seed {plan.seed}."
+    )
+    networks = [f"- {m} trained at sigma {plain(s)}: {Path(spec).name}" for m, s, spec in plan.models]
+    absent = [f"The plan names {spec}, which does not exist." for spec in plan.absent]
+    return (
+        "\n\n".join(["# The paper's experiments", begin, "\n".join(networks), *absent, *(s.markdown() for s in made)])
+        + "\n"
+    )
+
+
+def _json(found: Found, made: list[Section]) -> dict[str, object]:
+    origin = {"intrs": __version__, "platform": platform.platform(), "python": platform.python_version()}
+    return {
+        "format": FORMAT, **origin, "plan": asdict(found.plan), "data_sha256": found.data.sha256,
+        "experiments": [section.as_json() for section in made],
+    }  # fmt: skip
+
+
+# --- Figures ---------------------------------------------------------------------------------------------------------
+
+
+def _with_figures(found: Found, section: Section) -> Section:
+    if section.experiment == "i":
+        return replace(section, figures=(_noisy(found),))
+    if section.experiment != "a" or not section.tables:
+        return section
+    if find_spec("matplotlib") is None:
+        return replace(section, notes=(*section.notes, "Figures need matplotlib: pip install 'intrs[plot]'."))
+    return replace(section, figures=tuple(_curves(found)))
+
+
+def _curves(found: Found) -> list[str]:
+    """A figure a sigma: certified accuracy and, beside it, what was certified right or wrong."""
+    from intrs.report.figure import figure
+
+    names = []
+    for sigma in SIGMAS:
+        if entries := [entry for entry in _entries(found) if entry.sigma == sigma]:
+            names.append(f"{FIGURES}/accuracy-sigma{plain(sigma)}.svg")
+            made = figure(entries, ".svg", cp=True, width="page", which=found.plan.paper)
+            write_whole(found.folder / names[-1], made)
+    return names
+
+
+def _entries(found: Found) -> list[Entry]:
+    wanted = [(m, s, found.log(found.plan.certify(m, s, s))) for m in METHODS for s in SIGMAS]
+    return [Entry(f"{method}, σ {plain(sigma)}", log) for method, sigma, log in wanted if log]
+
+
+def _noisy(found: Found) -> str:
+    """A row an image: without noise, then under each sigma."""
+    import io
+
+    from PIL import Image
+
+    rows = []
+    for position in range(min(SHOWN, len(found.data))):
+        image, index = found.data.images[position], int(found.data.indices[position])
+        drawn = [noisy_images(image, Noise("discrete", s), found.plan.seed, index, 0, 1)[0] for s in SIGMAS]
+        rows.append(np.concatenate([image, *(d.clip(0, 255).astype(np.uint8) for d in drawn)], 1))
+    grid = np.concatenate(rows).repeat(ENLARGED, 0).repeat(ENLARGED, 1)
+    buffer, name = io.BytesIO(), f"{FIGURES}/noisy.png"
+    Image.fromarray(grid if grid.shape[2] == 3 else grid[:, :, 0]).save(buffer, "PNG")
+    write_whole(found.folder / name, buffer.getvalue())
+    return name
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+
+def _page(found: Found) -> list[Path]:
+    """`intrs report` on the runs in integers: what it says of their proofs does not hold for the classical method."""
+    from intrs.report.page import page
+
+    entries = [e for e in _entries(found) if e.log.run and e.log.run.noise == NOISE["IntRS-quant"]]
+    if not entries:
+        return []
+    path = found.folder / "report.html"
+    write_whole(path, page(entries, which=found.plan.paper).encode("utf-8", "backslashreplace"))
+    return [path]
