@@ -39,7 +39,7 @@ RUNS = {
     "predict": ("predict", "--n", "300"),
 }
 SAYS_NOTHING = {
-    *((run, f"field {field}") for run in RUNS for field in ("intrs", "kernels", "python", "platform", "note")),
+    *((run, f"field {field}") for run in RUNS for field in ("intrs", "kernels", "python", "platform")),
     *((run, what) for run in RUNS for what in ("cell time", "field note left out")),
     *((run, "field adaptive left out") for run in ("certify", "predict")),  # as files of earlier versions have it
     *(("predict", what) for what in ("field bound", "field form")),  # a prediction has no radius

@@ -261,6 +261,8 @@ def _run(found: object) -> Run:
     run = Run(**values)
     if run.adaptive and (run.command, run.n) != ("certify", Plan.parse(run.adaptive).last.n):
         raise ValueError("field 'adaptive' is not of this run")
+    if run.note != (CLASSICAL if run.noise == "continuous" else ""):
+        raise ValueError("field 'note' is not of this run")
     return run
 
 

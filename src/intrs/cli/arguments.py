@@ -122,7 +122,7 @@ def _add_run(parser: Parser, command: str) -> None:
 def _add_verify(parser: Parser) -> None:
     parser.set_defaults(call="verify:verify")
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, its FILE.json beside it")
-    parser.add_argument("--images", type=_count, metavar="K", help="sample only K of the images again, evenly spread")
+    parser.add_argument("--images", type=_count, metavar="K", help="sample only K of the images again, drawn by chance")
     parser.add_argument("--model", metavar="MODEL", help="where the model is now, if it was moved")
     parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved")
     _add_engine(parser)
