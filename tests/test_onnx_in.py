@@ -877,10 +877,10 @@ def large_averages(g: Quantized, x: str) -> str:
 def test_small_files_cannot_ask_for_much(build: Callable[[Quantized, str], str], tmp_path: Path) -> None:
     """Files of a few megabytes that would unfold to enormous work or memory are refused, soon."""
     path = saved(replaced(build), tmp_path)
-    began = time.perf_counter()
+    began = time.process_time()  # not the clock on the wall: the machine may be busy
     with pytest.raises(IntrsError, match=r"too large|more than"):
         load(path)
-    assert time.perf_counter() - began < 15
+    assert time.process_time() - began < 30
 
 
 @pytest.mark.parametrize(
