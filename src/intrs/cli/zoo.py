@@ -34,7 +34,9 @@ def _list() -> None:
     cards = {name: zoo.card(name) for name in zoo.model_names()}
     for name, card in cards.items():
         size = f"{zoo.model_path(name).stat().st_size / 1000:,.0f}"
-        made.add_row(name, card["data"]["name"], card["recipe"]["sigma"], size, _noisy(card), *_first_certified(card))
+        made.add_row(
+            name, card["data"]["name"], card["recipe"]["sigma"], size, _noisy(card), *_certified_by_most_samples(card)
+        )
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
     print("r=R: % classified correctly and certified at radius R or more; -: not measured")
@@ -52,12 +54,13 @@ def _noisy(card: dict[str, Any]) -> str:
     return NOTHING if found is None else f"{100 * found:.1f}"
 
 
-def _first_certified(card: dict[str, Any]) -> list[str]:
-    """At the listed radii, by the first of the card's runs."""
+def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
+    """At the listed radii, by that of the card's runs that took most samples an image."""
     runs = card.get("certified") or []
     if not runs:
         return [NOTHING] * len(LISTED_RADII)
-    return [f"{100 * runs[0]['right'].get(radius, 0) / runs[0]['images']:.1f}" for radius in LISTED_RADII]
+    run = max(runs, key=lambda run: int(run["n"]))
+    return [f"{100 * run['right'].get(radius, 0) / run['images']:.1f}" for radius in LISTED_RADII]
 
 
 # --- A card ----------------------------------------------------------------------------------------------------------
