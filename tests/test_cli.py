@@ -20,7 +20,7 @@ from PIL import Image
 from tiny_model import images, save_images, save_model
 
 from intrs import results, zoo
-from intrs.cli import main
+from intrs.cli import main, verify
 from intrs.cli.screen import duration
 
 if TYPE_CHECKING:
@@ -500,6 +500,15 @@ def tamper(path: Path, line: int, column: str, cell: str) -> None:
     path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
 
 
+drawn_by_chance = verify._drawn
+
+
+@pytest.fixture(autouse=True)
+def first_lines_are_sampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of lines drawn by chance: what is found otherwise differs in words."""
+    monkeypatch.setattr(verify, "_drawn", lambda lines, wanted: set(range(min(wanted or lines, lines))))
+
+
 @pytest.mark.parametrize("again", [(), ("--images", "1")])
 @pytest.mark.parametrize(
     ("column", "cell"),
@@ -919,3 +928,11 @@ def test_adaptive_tables(intrs: Intrs, here: Path) -> None:
         code, _, err = intrs(*wrong)
         assert code == 2
         assert words in err
+
+
+def test_which_lines_verify_samples_again_cannot_be_foreseen() -> None:
+    """Ten of a thousand lines come out alike twice with probability below 1e-20."""
+    drawn = [drawn_by_chance(1000, 10) for _ in range(2)]
+    assert drawn[0] != drawn[1]
+    assert all(len(lines) == 10 and lines <= set(range(1000)) for lines in drawn)
+    assert drawn_by_chance(3, None) == {0, 1, 2} == drawn_by_chance(3, 9)

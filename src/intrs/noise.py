@@ -53,6 +53,12 @@ def parse_fraction(value: str | float | Fraction, name: str) -> Fraction:
         raise IntrsError(f"{name} must be a number such as 0.25 or 1/4, not {text[:60]}") from None
 
 
+def plain(value: Fraction) -> str:
+    """A short decimal if that is exact, else the fraction: what `parse_fraction` reads back."""
+    decimal = f"{float(value):g}"
+    return decimal if Fraction(decimal) == value else str(value)
+
+
 def _as_written(value: str | float | Fraction) -> str:
     try:
         return repr(float(value)) if isinstance(value, float) else str(value)

@@ -8,7 +8,6 @@ import shlex
 import sys
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,7 +25,7 @@ from intrs.cli.run import share
 from intrs.cli.screen import meter, print_table, show, table
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
-from intrs.noise import Noise, parse_fraction, parse_sigma
+from intrs.noise import Noise, parse_fraction, parse_sigma, plain
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Votes, parse_seed, votes
 
@@ -236,7 +235,7 @@ def _row(job: Job, position: int, record: NDArray[Any], ball: Ball, k: int) -> R
     return records.Row(
         idx=index,
         label=label,
-        eps=_plain(ball.eps),
+        eps=plain(ball.eps),
         clean=job.answer(clean, index),
         predict=predict,
         correct=int(predict == label),
@@ -253,7 +252,7 @@ def _attacked(job: Job, kept: Progress) -> dict[str, Images]:
     """The attacked images of each eps, with labels and indices of the originals: so the same noise falls on them."""
     places, data = list(job.positions), job.data
     return {
-        _plain(ball.eps): Images(
+        plain(ball.eps): Images(
             f"{data.name}, attacked",
             np.array([record["pixels"][k] for record in kept.records]),
             data.labels[places],
@@ -275,10 +274,10 @@ def _announce(job: Job, args: Namespace, done: int) -> None:
     every = f"every {s.skip}th image, " if s.skip > 1 else ""
     show("data", f"{s.data}, {every}{len(job.positions)} images" + (f", {done} of them done before" if done else ""))
     show("attack", f"PGD in {s.norm}, {s.steps} steps, {s.restarts} start(s), seed {s.seed}")
-    words = f"{s.noise} Gaussian, sigma {_plain(job.noise.sigma)}" if job.noise else "none: the network itself"
+    words = f"{s.noise} Gaussian, sigma {plain(job.noise.sigma)}" if job.noise else "none: the network itself"
     show("noise", words + (f"; {s.draws} draws a step, {s.n:,} votes an answer" if job.noise else ""))
-    show("eps", ", ".join(f"{_plain(ball.eps)} ({_levels(ball)})" for ball in s.balls))
-    if small := [_plain(ball.eps) for ball in s.balls if ball.eps and not ball.limit]:
+    show("eps", ", ".join(f"{plain(ball.eps)} ({_levels(ball)})" for ball in s.balls))
+    if small := [plain(ball.eps) for ball in s.balls if ball.eps and not ball.limit]:
         show("note", f"eps {', '.join(small)}: less than one pixel level, so that no image can be changed")
     show("folder", str(args.out))
 
@@ -291,21 +290,15 @@ def _summarise(job: Job, rows: list[Row]) -> None:
     print("\nAccuracy under attack")
     made = table("eps", "images", "correct", "of all", "abstained", "right before, not now", "mean norm")
     for ball in job.settings.balls:
-        mine = [row for row in rows if row.eps == _plain(ball.eps)]
+        mine = [row for row in rows if row.eps == plain(ball.eps)]
         right, lost = sum(row.correct for row in mine), sum(row.clean == row.label != row.predict for row in mine)
         abstained = sum(row.predict is None for row in mine)
         mean = sum(float(row.norm) for row in mine) / len(mine)
         made.add_row(
-            _plain(ball.eps), f"{len(mine):,}", f"{right:,}", share(right, len(mine)),
+            plain(ball.eps), f"{len(mine):,}", f"{right:,}", share(right, len(mine)),
             f"{abstained:,}", f"{lost:,}", f"{mean:.4f}",
         )  # fmt: skip
     print_table(made)
-
-
-def _plain(value: Fraction) -> str:
-    """A decimal if that is exact."""
-    decimal = f"{float(value):g}"
-    return decimal if Fraction(decimal) == value else str(value)
 
 
 def _how_to_continue(args: Namespace, job: Job, kept: Progress) -> str:

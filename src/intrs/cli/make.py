@@ -21,7 +21,7 @@ def export(args: Namespace) -> int:
     """Write a model as a TOSA flatbuffer."""
     from intrs.exchange.tosa import to_tosa
 
-    _check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite)
     network = load_model(args.model, args)
     write_whole(args.out, to_tosa(network))
     print(f"{args.out}: TOSA 1.0, {args.out.stat().st_size:,} bytes, of the model with identity {network.identity}")
@@ -35,7 +35,7 @@ def table(args: Namespace) -> int:
     if args.text or args.radii or args.give_up is not None:
         raise IntrsError("--text, --radii and --give-up are for the tables of adaptive runs; add --adaptive")
     _check_named(args.out)
-    _check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite)
     noise = Noise.of(args.noise, args.sigma)
     certifier = Certifier(noise, args.dimension, args.n, parse_alpha(args.alpha), args.bound)
     least = certifier.least_votes()
@@ -55,7 +55,7 @@ def _adaptive_tables(args: Namespace) -> int:
     """Write or print the votes that accept and give up each radius at each look."""
     if not args.text:
         _check_named(args.out)
-        _check_new(args.out, args.overwrite)
+        check_new(args.out, args.overwrite)
     certifier = Certifier(Noise.of(args.noise, args.sigma), args.dimension, args.n, parse_alpha(args.alpha), args.bound)
     plan = asked_plan(args, certifier)
     rule = plan.rules(certifier)[-1] if plan else None
@@ -89,7 +89,8 @@ def _check_named(path: Path | None) -> None:
         raise IntrsError("say where to write the table: -o FILE")
 
 
-def _check_new(path: Path, overwrite: bool) -> None:
+def check_new(path: Path, overwrite: bool) -> None:
+    """Refuse to write where something is already, or where nothing can be."""
     if path.exists() and not (overwrite and path.is_file()):
         raise IntrsError(f"{path} exists; --overwrite replaces a file")
     if not path.parent.is_dir():

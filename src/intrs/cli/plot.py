@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from intrs.cli.make import _check_new
+from intrs.cli.make import check_new
 from intrs.cli.screen import printable
 from intrs.report.runs import open_runs
 from intrs.results import write_whole
@@ -17,7 +17,7 @@ def plot(args: Namespace) -> int:
     """Read the runs, draw their curves, write the figure."""
     from intrs.report.figure import check_format, figure
 
-    _check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite)
     check_format(args.out.suffix)
     entries = open_runs(args.results, args.label, joined=args.join)
     made = figure(entries, args.out.suffix, measure=args.of, cp=args.cp, width=args.width, which=args.paper)

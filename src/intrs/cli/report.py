@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from intrs.cli.make import _check_new
+from intrs.cli.make import check_new
 from intrs.cli.screen import meter, printable
 from intrs.report.runs import open_runs
 from intrs.results import write_whole
@@ -21,7 +21,7 @@ def report(args: Namespace) -> int:
     """Read the runs, draw their images, write the page."""
     from intrs.report.page import page
 
-    _check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite)
     entries = open_runs(args.results, args.label, joined=args.join)
     images = None if args.no_images else _gallery(entries, args)
     made = page(entries, images, title=args.title, which=args.paper).encode("utf-8", "backslashreplace")

@@ -18,6 +18,7 @@ from intrs.cli.arguments import NUMBER_OF_SAMPLES
 from intrs.cli.job import Job, assemble, open_job
 from intrs.cli.screen import duration, meter, print_table, show, table
 from intrs.errors import IntrsError
+from intrs.noise import plain
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -98,15 +99,9 @@ def default_name(job: Job, *, short: bool) -> Path:
     """certify-MODEL-DATA-sigmaS.tsv in the current folder."""
     run = job.run
     model = run.model if run.model in zoo.model_names() else Path(run.model).stem
-    parts = [run.command, model, job.data.name, f"sigma{_plain(Fraction(run.sigma))}"]
+    parts = [run.command, model, job.data.name, f"sigma{plain(Fraction(run.sigma))}"]
     parts += [*([] if job.smooth.noise.on_integers else [run.noise]), *(["short"] if short else [])]
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")
-
-
-def _plain(value: Fraction) -> str:
-    """A decimal if that is exact."""
-    decimal = f"{float(value):g}"
-    return decimal if Fraction(decimal) == value else str(value)
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------
@@ -115,7 +110,7 @@ def _plain(value: Fraction) -> str:
 def _announce(job: Job, writer: Writer) -> float:
     """Say, before sampling, what is done and what can come of it; the measured rate is returned."""
     run, images, done = job.run, len(job.positions), len(writer.rows)
-    sigma, grid = _plain(job.smooth.noise.sigma), float(job.smooth.noise.grid_sigma)
+    sigma, grid = plain(job.smooth.noise.sigma), float(job.smooth.noise.grid_sigma)
     integers = job.smooth.noise.on_integers
     show("model", f"{run.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
     every = f"every {run.skip}th image, " if run.skip > 1 else ""
@@ -124,7 +119,7 @@ def _announce(job: Job, writer: Writer) -> float:
     most = "at most " if job.rules else ""
     show("samples", f"{run.n0:,} to select and {most}{run.n:,} to decide, an image")
     table = f", of which the noise table takes tau {float(job.tau):.2g}" if integers else ""
-    show("failure", f"alpha {_plain(job.alpha)}{table}")
+    show("failure", f"alpha {plain(job.alpha)}{table}")
     if run.note:
         show("caution", run.note)
     show("results", str(writer.path))
@@ -167,11 +162,11 @@ def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
         ("bound", _bound(job)),
     ]
     if isinstance(rule, SpendingRule):
-        fewest = [f"{_plain(r)} {_from_how_many(rule, r)}" for r in rule.radii]
+        fewest = [f"{plain(r)} {_from_how_many(rule, r)}" for r in rule.radii]
         shown = fewest if len(fewest) <= MOST_SHOWN else [*fewest[: MOST_SHOWN - 1], "...", fewest[-1]]
         return [*words, *(("radii" if i == 0 else "", each) for i, each in enumerate(shown))]
     assert isinstance(rule, UnionRule)
-    asked = f"within {float(100 * rule.precision):g} %" if rule.precision else ", ".join(map(_plain, rule.radii))
+    asked = f"within {float(100 * rule.precision):g} %" if rule.precision else ", ".join(map(plain, rule.radii))
     return [*words, ("radius", f"{asked}; at most {best} (all {rule.caps[-1]:,} votes)")]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import IntrsError
 from intrs.metrics import Log, Share, check_comparable, join, read
+from intrs.noise import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,12 +80,6 @@ def _name(log: Log) -> str:
         return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", log.path.name)[:LONGEST_NAME] or log.path.name
     model, sigma = re.sub(r"\.onnx$", "", Path(log.run.model).name)[:LONGEST_NAME], plain(Fraction(log.run.sigma))
     return model if f"sigma{sigma}" in model else f"{model}, σ {sigma}"
-
-
-def plain(value: Fraction) -> str:
-    """A short decimal, or the fraction if there is none."""
-    decimal = f"{float(value):.6g}"
-    return decimal if Fraction(decimal) == value else str(value)
 
 
 # --- Radii and curves ------------------------------------------------------------------------------------------------

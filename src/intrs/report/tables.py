@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from intrs.cli.screen import printable
-from intrs.report.runs import MEASURES, plain, table_radii
+from intrs.noise import plain
+from intrs.report.runs import MEASURES, table_radii
 from intrs.report.words import percent
 
 if TYPE_CHECKING:

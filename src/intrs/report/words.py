@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from intrs.certificate import parse_alpha
 from intrs.metrics import FEWEST_FOR_NORMAL
-from intrs.noise import PIXEL_RANGE
-from intrs.report.runs import plain
+from intrs.noise import PIXEL_RANGE, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

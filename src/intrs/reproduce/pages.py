@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs import __version__
-from intrs.noise import Noise
-from intrs.report.runs import METHODS, Entry, plain
+from intrs.noise import Noise, plain
+from intrs.report.runs import METHODS, Entry
 from intrs.reproduce.plan import NOISE, SIGMAS
 from intrs.reproduce.tables import sections
 from intrs.results import write_whole

@@ -16,8 +16,8 @@ from typing import Any
 from intrs import zoo
 from intrs.certificate import parse_alpha
 from intrs.errors import IntrsError
-from intrs.noise import parse_sigma
-from intrs.report.runs import METHODS, PAPERS, plain
+from intrs.noise import parse_sigma, plain
+from intrs.report.runs import METHODS, PAPERS
 
 TITLES = {
     "a": "Certified accuracy against radius",

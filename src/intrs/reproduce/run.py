@@ -15,7 +15,7 @@ from intrs.cli.screen import duration, show
 from intrs.data import open_data
 from intrs.errors import IntrsError
 from intrs.metrics import read
-from intrs.report.runs import plain
+from intrs.noise import plain
 from intrs.reproduce.plan import FIXED_SIGMA, NOISE
 
 if TYPE_CHECKING:

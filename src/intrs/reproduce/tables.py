@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from intrs.certificate import Certified, Certifier, parse_alpha
 from intrs.cli.job import find_model
 from intrs.metrics import Answer, Log, Share
-from intrs.noise import PIXEL_RANGE, Noise
-from intrs.report.runs import METHODS, paper, plain
+from intrs.noise import PIXEL_RANGE, Noise, plain
+from intrs.report.runs import METHODS, paper
 from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, NOISE, PREDICTIONS, SIGMAS, TITLES, TRAINED
 from intrs.reproduce.run import NO_RUNTIME, NO_TORCH, attacks
 from intrs.smooth import Predicted, judge_prediction

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from intrs.noise import PIXEL_RANGE
 from intrs.train.quant import ActQuant, ConvBN, Linear, Normalize
+from intrs.train.resnet import shortcut
 
 BLOCKS, WIDTHS, EXPANSION = (3, 4, 6, 3), (64, 128, 256, 512), 4
 
@@ -42,9 +43,7 @@ class Bottleneck(nn.Module):
         self.conv1, self.quant1 = ConvBN(cin, width, 1, first), ActQuant(signed=False)
         self.conv2, self.quant2 = ConvBN(width, width, 3, second), ActQuant(signed=False)
         self.conv3, self.quant3 = ConvBN(width, cout, 1), ActQuant(signed=True)
-        self.shortcut = nn.Sequential()
-        if stride != 1 or cin != cout:
-            self.shortcut = nn.Sequential(ConvBN(cin, cout, 1, stride), ActQuant(signed=True))
+        self.shortcut = shortcut(cin, cout, stride)
         self.quant_out = ActQuant(signed=False)
 
     def forward(self, x: Tensor) -> Tensor:

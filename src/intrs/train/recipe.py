@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import IntrsError
-from intrs.noise import Noise, parse_sigma
+from intrs.noise import Noise, parse_sigma, plain
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -163,9 +163,7 @@ class Recipe:
 
 def plain_sigma(text: str) -> str:
     """Sigma in one way of writing, so that .25, 1/4 and 0.250 are the same recipe: a decimal if that is exact."""
-    sigma = parse_sigma(text)
-    decimal = f"{float(sigma):g}"
-    return decimal if parse_sigma(decimal) == sigma else str(sigma)
+    return plain(parse_sigma(text))
 
 
 def derive_key(text: str) -> int:

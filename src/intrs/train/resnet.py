@@ -14,6 +14,13 @@ from intrs.train.quant import ActQuant, ConvBN, Linear, Normalize
 WIDTHS = (16, 32, 64)
 
 
+def shortcut(cin: int, cout: int, stride: int) -> nn.Sequential:
+    """Nothing, or where the shape changes a 1x1 convolution with batch normalisation (option B)."""
+    if stride == 1 and cin == cout:
+        return nn.Sequential()
+    return nn.Sequential(ConvBN(cin, cout, 1, stride), ActQuant(signed=True))
+
+
 class Block(nn.Module):
     """Two 3x3 convolutions and a shortcut; a quantizer on every tensor that an integer engine stores."""
 
@@ -21,9 +28,7 @@ class Block(nn.Module):
         super().__init__()
         self.conv1, self.quant1 = ConvBN(cin, cout, 3, stride), ActQuant(signed=False)
         self.conv2, self.quant2 = ConvBN(cout, cout, 3), ActQuant(signed=True)
-        self.shortcut = nn.Sequential()
-        if stride != 1 or cin != cout:
-            self.shortcut = nn.Sequential(ConvBN(cin, cout, 1, stride), ActQuant(signed=True))
+        self.shortcut = shortcut(cin, cout, stride)
         self.quant_out = ActQuant(signed=False)
 
     def forward(self, x: Tensor) -> Tensor:
