@@ -577,3 +577,36 @@ def test_without_pytorch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     err = capsys.readouterr().err
     assert "training needs torch: pip install 'intrs[train]'" in err
     assert "CUDA" in err
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels last", "a slice"])
+def test_fake_quantizer_is_its_definition(layout: str) -> None:
+    quant = room("quant")
+    torch = import_module("torch")
+    torch.manual_seed(3)
+    x = torch.randn(5, 8, 48, 48) * 3  # more than one piece, the last one short
+    x = x.contiguous(memory_format=torch.channels_last) if layout == "channels last" else x
+    x = (x[:, 1:] if layout == "a slice" else x).requires_grad_()
+    scale, up, lo, hi = torch.tensor(0.02, requires_grad=True), torch.randn(x.shape), -128, 127
+    found = quant._FakeQuant.apply(x, scale, lo, hi)
+    grad_x, grad_scale = torch.autograd.grad(found, (x, scale), up)
+    steps = (x / scale).detach()
+    codes, inside = steps.round().clamp(lo, hi), (steps >= lo) & (steps <= hi)
+    assert torch.equal(found, codes * scale)
+    assert torch.equal(grad_x, up * inside)
+    error = torch.where(inside, codes - steps, codes).double()
+    assert float(grad_scale) == pytest.approx(float((error * up).sum()) / (x.numel() * hi) ** 0.5, rel=1e-4)
+
+
+def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
+    torch, images = import_module("torch"), some_images()
+    recipe = Recipe("resnet8", "stripes", "", "0.25", epochs=1, qat_epochs=2, batch=64, precision="bf16")
+    task, kept = room("architectures").Task.of(images), room("checkpoint").Checkpoint(tmp_path, recipe)
+    training, types = room("engine").Training(recipe, task, images, images, kept), []
+    training.model.register_forward_hook(lambda model, _, out: types.append(out.dtype) if model.training else None)
+    training.run(lambda *_: None, lambda entry: types.append(entry["epoch"]))
+    kept.close()
+    low, full = torch.bfloat16, torch.float32
+    first, second, third = types.index(1), types.index(2), types.index(3)
+    assert (set(types[:first]), set(types[second + 1 : third])) == ({low}, {full})
+    assert low in types[first:second]

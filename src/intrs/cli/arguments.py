@@ -185,7 +185,12 @@ def _add_train(parser: Parser) -> None:
     parser.add_argument("--weight-decay", type=float, default=2e-4, metavar="W", help="of weights alone (0.0002)")
     parser.add_argument("--no-flip", action="store_true", help="do not mirror images: for digits and letters")
     parser.add_argument("--pad", type=_whole, default=4, metavar="P", help="shift images by up to P pixels (4)")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="of the float phase (fp32)")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "bf16"),
+        default="fp32",
+        help="of convolutions; the last epoch with quantization is in fp32 (fp32)",
+    )
     words = "begin with the float weights of the run in DIR"
     parser.add_argument("--start", type=Path, metavar="DIR", help=words)
     words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"

@@ -199,8 +199,12 @@ class Training:
         return float(loss.detach()), int(right)
 
     def _precision(self, epoch: int) -> contextlib.AbstractContextManager[object]:
-        """Convolutions in bfloat16 if the recipe says so; parameters, statistics and loss stay in float32."""
-        if self.recipe.precision == "bf16" and self.recipe.phase(epoch) == "float":
+        """Convolutions in bfloat16 if the recipe says so; parameters, statistics and loss stay in float32.
+
+        The last epoch with quantization is in float32 all the same: it trains the very network that will be folded.
+        """
+        last = self.recipe.qat_epochs and epoch == self.recipe.total - 1
+        if self.recipe.precision == "bf16" and not last:
             return torch.autocast("cpu", dtype=torch.bfloat16)
         return contextlib.nullcontext()
 

@@ -45,7 +45,7 @@ class Recipe:
     weight_decay: float = 2e-4
     flip: bool = True
     pad: int = 4
-    precision: str = "fp32"  # of the float phase; quantization-aware training is in fp32
+    precision: str = "fp32"  # of convolutions; the last epoch with quantization is in fp32
     seed: int = 0
     start: dict[str, Any] | None = None  # the run whose float weights are the first ones: its recipe, their sha256
     weights: str = ""  # file of published weights that are the first ones
