@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.context import say
 from bench.engines import Settings
+from bench.hold import held_onnxruntime
 from bench.processes import EngineError, Process, Run, in_turns, others, rates, ratios, started
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 COHEN_BATCH = 1000  # as published
 AVX2 = "avx2"
+ORT = "onnxruntime"
 UNHELD = ", all instructions"
 
 
@@ -38,9 +40,16 @@ def _intrs_rows(context: Context, kernels: Sequence[str], name: str, size: int) 
     return [Row(f"intrs, {k}", "intrs", (context.intrs(k, name=name, size=size),)) for k in kernels]
 
 
+def _held(context: Context, settings: Settings) -> Settings:
+    """ONNX Runtime as on a machine without AVX-512, if that is asked for and can be had."""
+    if not (context.isa and settings.engine == ORT):
+        return settings
+    return replace(settings, packages=str(held_onnxruntime(context.folder) or ""))
+
+
 def _unheld(settings: Settings) -> str:
-    """A remark on engines that cannot be held to an instruction set."""
-    return UNHELD if settings.isa and settings.engine == "onnxruntime" else ""
+    """A remark on engines that could not be held to an instruction set."""
+    return UNHELD if settings.isa and settings.engine == ORT and not settings.packages else ""
 
 
 def resnet20_rows(context: Context) -> list[Row]:
@@ -49,7 +58,7 @@ def resnet20_rows(context: Context) -> list[Row]:
     some, many = ((64,), (256,)) if context.quick else ((16, 64, 256, 1000), (64, 128, 256, 512))
 
     def row(label: str, kind: str, engine: str, form: str) -> Row:
-        base = Settings(engine, context.model(form), context.threads, isa=context.isa)
+        base = _held(context, Settings(engine, context.model(form), context.threads, isa=context.isa))
         label += _unheld(base)
         if engine == "cohen":
             return Row(label, kind, _options(base, (COHEN_BATCH,)))
@@ -62,10 +71,10 @@ def resnet20_rows(context: Context) -> list[Row]:
         row("OpenVINO int8, NNCF", "int8", "openvino", "nncf"),
         row("OpenVINO int8, file of ONNX Runtime", "int8", "openvino", "int8"),
         row("PyTorch int8, PT2E, Inductor", "int8", "pt2e", "float"),
-        row("ONNX Runtime int8", "int8", "onnxruntime", "int8"),
-        row("ONNX Runtime int8, reduce_range", "int8", "onnxruntime", "reduced"),
+        row("ONNX Runtime int8", "int8", ORT, "int8"),
+        row("ONNX Runtime int8, reduce_range", "int8", ORT, "reduced"),
         row("OpenVINO fp32", "fp32", "openvino", "float"),
-        row("ONNX Runtime fp32", "fp32", "onnxruntime", "float"),
+        row("ONNX Runtime fp32", "fp32", ORT, "float"),
         row("PyTorch fp32, eager, channels_last", "fp32", "torch", "float"),
         row("Cohen's loop, end to end", "loop", "cohen", "float"),
     ]
@@ -77,11 +86,11 @@ def large_rows(context: Context, name: str) -> list[Row]:
     batches = (1, 8) if context.quick else (1, 8, 32)
 
     def row(label: str, engine: str) -> Row:
-        base = Settings(engine, context.model("int8", name, 224), context.threads, 224, isa=context.isa)
-        return Row(label + _unheld(base), "int8", _options(base, batches, streams))
+        base = Settings(engine, context.model("int8", name, 224), context.threads, 224)
+        return Row(label, "int8", _options(base, batches, streams))
 
     ours = _intrs_rows(context, context.fast_kernels, name, 224)
-    return [*ours, row("OpenVINO int8", "openvino"), row("ONNX Runtime int8", "onnxruntime")]
+    return [*ours, row("OpenVINO int8", "openvino"), row("ONNX Runtime int8", ORT)]
 
 
 def best_of(row: Row, seconds: float) -> Settings:
@@ -160,7 +169,7 @@ def resnet20(context: Context) -> dict[str, Any]:
 
 
 def resnet20_avx2(context: Context) -> dict[str, Any]:
-    """The same as on a machine that has AVX2 and no more, for the engines that can be held to that."""
+    """The same as on a machine that has AVX2 and no more."""
     if context.kernels[0] == AVX2 or AVX2 not in context.kernels:
         return {"skipped": "this machine has no more than AVX2, so that the table above is it"}
     return resnet20(replace(context, isa=AVX2))

@@ -24,7 +24,7 @@ MALLOC_TUNABLES = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
     "MALLOC_TOP_PAD_": str(1 << 28),
 }
-# OpenVINO and PyTorch obey these; ONNX Runtime has nothing of the kind.
+# OpenVINO and PyTorch obey these; for ONNX Runtime, which has nothing of the kind, see hold.py.
 ONLY_AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 
 
@@ -40,12 +40,15 @@ class Settings:
     streams: int = 1  # batches at once, sharing the threads
     kernels: str = ""  # intrs only
     isa: str = ""  # "avx2": as on a machine that has no more
+    packages: str = ""  # a folder to search first
 
     @property
     def environment(self) -> dict[str, str]:
         tunables = MALLOC_TUNABLES if self.engine in ("torch", "pt2e") else {}
         limits = ONLY_AVX2 if self.isa == "avx2" else {}
-        return {**os.environ, **tunables, **limits, "OMP_NUM_THREADS": str(self.threads), "PYTHONWARNINGS": "ignore"}
+        first = {"PYTHONPATH": self.packages} if self.packages else {}
+        threads = {"OMP_NUM_THREADS": str(self.threads), "PYTHONWARNINGS": "ignore"}
+        return {**os.environ, **tunables, **limits, **first, **threads}
 
     def fields(self) -> dict[str, Any]:
         return asdict(self)

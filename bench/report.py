@@ -67,7 +67,7 @@ def compare(found: Results) -> list[str]:
         "run the bare network on one batch again and again. `a x b` is b batches of a at once.",
     ]
     if found["isa"]:
-        text += [f"All but ONNX Runtime, which cannot be, are held to {found['isa'].upper()}."]
+        text += [f"All are held to {found['isa'].upper()}, but for rows that say otherwise."]
     return [*text, "", *_comparison(found), f"{found['fastest']}, end to end, is", "", *headline(found)]
 
 
