@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from intrs.adaptive import GIVE_UP, Plan
 from intrs.cli.arguments import parse
 from intrs.report.tables import text
+from intrs.report.words import bound_name, is_classical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,8 @@ NAMES = {
     "python": "Python",
 }
 
+VERIFY_FLOATS = "Verify every line (another processor or version may round differently)"
+CLASSICAL_NAMES = NAMES | {"identity": "SHA-256 of the model’s file", "kernels": "engine"}  # of runs in floats
 ELSEWHERE = ("command", "model", "data", "adaptive")  # fields that are no options, or several
 
 
@@ -44,12 +47,13 @@ def _block(entry: Entry) -> str:
     rows = [("file" if len(entry.log.paths) == 1 else "files", ", ".join(str(path) for path in entry.log.paths))]
     if run is None:
         return _rows(rows) + "<p>A log of another program: it does not say how it was made.</p>"
-    rows += [(NAMES.get(f.name, f.name), str(getattr(run, f.name))) for f in fields(run)]
+    names, shown = CLASSICAL_NAMES if is_classical(run) else NAMES, replace(run, bound=bound_name(run))
+    rows += [(names.get(f.name, f.name), str(getattr(shown, f.name))) for f in fields(shown)]
     verify = "\n".join(shlex.join(["intrs", "verify", str(path)]) for path in entry.log.paths)
     return (
         _rows([(name, value) for name, value in rows if value])
         + _command("Repeat the run", repeat(run, str(entry.log.path)))
-        + _command("Verify every line", verify)
+        + _command(VERIFY_FLOATS if is_classical(run) else "Verify every line", verify)
     )
 
 
@@ -77,6 +81,8 @@ def repeat(run: Run, path: str) -> str:
 
 def _words(run: Run) -> list[str]:
     defaults = vars(parse([run.command, "model", "data"]))
+    if is_classical(run):
+        del defaults["kernels"]  # ONNX Runtime is no kernel set to choose
     words = ["intrs", run.command, run.model, run.data]
     for field in fields(run):
         name, value = field.name, getattr(run, field.name)

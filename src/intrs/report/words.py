@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 HEADLINE_RADII = tuple(Fraction(r) for r in ("0.25", "0.1", "0.05", "0"))
 
 
+def is_classical(run: Run) -> bool:
+    """Whether a run is in floats: then the proofs about integers do not hold for it (docs/baselines.md)."""
+    return bool(run.note)
+
+
+def bound_name(run: Run) -> str:
+    """The bound from votes to radius; in floats there is only one."""
+    return "classical" if run.bound and is_classical(run) else run.bound
+
+
+def motto(entries: Sequence[Entry]) -> str:
+    """The line above the title, which must not promise integers where there are none."""
+    runs = [entry.log.run for entry in entries]
+    return "certified robustness" if all(run and is_classical(run) for run in runs) else "certified robustness in integers"
+
+
 def percent(share: Share) -> str:
     """A percentage with one digit."""
     return "–" if share.value is None else f"{100 * share.value:.1f} %"
@@ -41,7 +57,8 @@ def headline(entries: Sequence[Entry]) -> str:
     radius = headline_radius(log)
     hits = log.certified_accuracy(radius)
     kept = "keeps its right class" if hits.part == 1 else "keep their right class"
-    return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}."
+    aside = ", rounding left aside" if log.run and is_classical(log.run) else ""
+    return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}{aside}."
 
 
 def _of_images(share: Share) -> str:
@@ -80,16 +97,26 @@ def findings(entry: Entry) -> str:
 
 
 def meaning(entries: Sequence[Entry]) -> list[str]:
-    """What "certified" means, in one sentence; nothing for logs of other programs, which say what they please."""
-    runs = [entry.log.run for entry in entries if entry.log.run and entry.log.has_radii]
-    if not runs:
+    """What "certified" means, in a sentence or two; nothing for logs of other programs, which say what they please."""
+    known = [entry for entry in entries if entry.log.run and entry.log.has_radii]
+    if not known:
         return []
-    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
+    alphas = _list(plain(parse_alpha(entry.log.run.alpha)) for entry in known if entry.log.run)
+    floats = [entry.name for entry in known if entry.log.run and is_classical(entry.log.run)]
     return [
         "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
         f"this one is within the radius (the pixel range being 1). Each certificate fails with probability {alphas} at "
-        "most; the end of this page says what that rests on."
+        "most; the end of this page says what that rests on.",
+        *([_in_floats(floats, len(entries))] if floats else []),
     ]
+
+
+def _in_floats(names: Sequence[str], runs: int) -> str:
+    who = "This run is" if runs == 1 else f"{_list(names)} {'is' if len(names) == 1 else 'are'}"
+    return (
+        f"{who} in floating point, by the classical method: there it is so as far as rounding changes nothing, "
+        "which no proof covers."
+    )
 
 
 # --- What it rests on ------------------------------------------------------------------------------------------------
@@ -112,12 +139,16 @@ def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
 
 
 def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
+    floats = [run for run in runs if is_classical(run)]
+    changes = "changes" if len(floats) == len(runs) else "whole-number changes"
     says = (
-        "A certificate of radius r says: whatever whole-number changes are made to the pixel values, if their "
+        f"A certificate of radius r says: whatever {changes} are made to the pixel values, if their "
         f"Euclidean length is at most r times the pixel range of {PIXEL_RANGE}, the smoothed classifier keeps its "
         "class."
     )
     made = [says + (" " + _example(Fraction(1, 4), dimension) if dimension else "")]
+    if floats:
+        made.append(_of_classical_radii(floats))
     if any(run.bound == "paper" for run in runs):
         made.append(
             "Some radii here are the paper's own (bound “paper”): they are proved for changes of one value at a time "
@@ -129,6 +160,16 @@ def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
             "shown by then: as sure as any other, but often smaller than all samples would have given."
         )
     return made
+
+
+def _of_classical_radii(runs: Sequence[Run]) -> str:
+    """What docs/baselines.md says of them."""
+    formulas = _list("σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" if run.form == "two" else "σ Φ⁻¹(p)" for run in runs)
+    return (
+        f"Under continuous noise the radius is the classical {formulas}, with Clopper and Pearson’s confidence bounds "
+        "of the votes, rounded down. The theorem behind it is about real Gaussian noise and a function of real images. "
+        "Here the noise takes float32 values, and sums and networks round: no proof bounds what that changes."
+    )
 
 
 def _example(radius: Fraction, dimension: int) -> str:
@@ -149,14 +190,35 @@ def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
     alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
     noises = _list(f"{run.noise} Gaussian noise of σ {_sigma(run)}" for run in runs)
     false = sum(parse_alpha(e.log.run.alpha) * e.log.answered().part for e in entries if e.log.run)
+    floats = [run for run in runs if is_classical(run)]
+    aside = ", the rounding of floats left aside" if floats else ""
     return [
-        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits: of all "
-        f"answers here at most {float(false):.2g} on average.",
+        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits{aside}: "
+        f"of all answers here at most {float(false):.2g} on average.",
         f"All of it is about the smoothed classifier, the class that the network gives most often under {noises}. It "
         "says nothing about the network without noise, nor whether a class is the right one.",
-        "It rests on ChaCha20’s bits being as good as random, on the seed not having been chosen to please, and on the "
-        "network being the one whose identity is given below. “intrs verify” computes every line again.",
+        *([_of_integers(mixed=bool(floats))] if len(floats) < len(runs) else []),
+        *([_of_floats(floats, mixed=len(floats) < len(runs))] if floats else []),
     ]
+
+
+def _of_integers(*, mixed: bool) -> str:
+    begin, rests = ("In the runs in integers", "it rests") if mixed else ("", "It rests")
+    return (
+        f"{begin} {rests} on ChaCha20’s bits being as good as random, on the seed not having been chosen to please, "
+        "and on the network being the one whose identity is given below. “intrs verify” computes every line again."
+    ).lstrip()
+
+
+def _of_floats(runs: Sequence[Run], *, mixed: bool) -> str:
+    begin, rests = ("In the runs in floating point", "it rests") if mixed else ("", "It rests")
+    return (
+        f"{begin} {rests} on the numbers of NumPy’s Philox generator being as good as random, on the seed not having "
+        "been chosen to please, and on the model’s file, whose SHA-256 is given below. The votes depend on the "
+        f"processor and on library versions, here {_list(run.kernels for run in runs)}, and are not the same bit for "
+        "bit elsewhere. “intrs verify” counts them again all the same; where two classes are close one may differ "
+        "without anyone’s fault, and it says so."
+    ).lstrip()
 
 
 def _sigma(run: Run) -> str:
@@ -183,7 +245,7 @@ SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
     ("samples an image", lambda run: f"at most {run.n:,}" if run.adaptive else f"{run.n:,}"),
     ("α", lambda run: plain(parse_alpha(run.alpha))),
     ("noise", lambda run: run.noise),
-    ("bound", lambda run: f"{run.bound or 'none'}, {run.form or 'no'}-class"),
+    ("bound", lambda run: f"{bound_name(run) or 'none'}, {run.form or 'no'}-class"),
     ("command", lambda run: run.command),
 )
 
