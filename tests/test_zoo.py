@@ -169,6 +169,17 @@ def test_results_are_added_to_a_card(outdir: Path, results: Path, tmp_path: Path
         check_certified(json.loads((tmp_path / f"{MODEL}.json").read_text())["certified"], results)
 
 
+def test_of_an_adaptive_run_the_radii_that_it_decided_are_kept(outdir: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.tsv"
+    argv = ["certify", MODEL, "cifar10-500", "--adaptive", "--radii", "0,0.1,0.2,0.9", "--n", "2000", "--max", "6"]
+    assert main([*argv, "--out", str(path)]) == 0
+    make.add_model(outdir, [path], tmp_path, twin=False)
+    (run,) = json.loads((tmp_path / f"{MODEL}.json").read_text())["certified"]
+    assert list(run["right"]) == ["0.0", "0.1", "0.2", "0.9"]  # nothing at 0.9: 2,000 samples do not reach it
+    assert run["right"]["0.9"] == 0 < run["right"]["0.2"]
+    assert run["average_radius"] is None
+
+
 @pytest.mark.parametrize(
     ("edit", "words"),
     [

@@ -93,15 +93,21 @@ def _card(name: str, card: dict[str, Any]) -> None:
 def _recipe(card: dict[str, Any]) -> None:
     print("\nRecipe")
     show("made by", card["command"])
-    settings = (
-        f"{name} {value}"
-        for name, value in card["recipe"].items()
-        if not isinstance(value, dict) and value not in ("", None) and not name.endswith("sha256")
-    )
-    print(printable(textwrap.fill(", ".join(settings), WIDTH)))
+    recipe, first = card["recipe"], ""
+    while recipe:
+        print(printable(textwrap.fill(first + _settings(recipe), WIDTH)))
+        recipe, first = (recipe.get("start") or {}).get("recipe"), "begun with the float weights of: "
     made = ", ".join(f"{what} {value}" for what, value in card["made_with"].items())
     threads = "/".join(map(str, card["threads"]))
     print(printable(f"{card['seconds']:,} s of training with {threads} threads; {made}"))
+
+
+def _settings(recipe: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value}"
+        for name, value in recipe.items()
+        if not isinstance(value, dict) and value not in ("", None) and not name.endswith("sha256")
+    )
 
 
 def _accuracy(results: dict[str, Any]) -> None:

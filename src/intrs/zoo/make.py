@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs import metrics
+from intrs.adaptive import Plan
 from intrs.data.cifar10 import CLASSES, load_cifar10
 from intrs.errors import IntrsError
 from intrs.exchange.onnx_in import load
@@ -97,7 +98,7 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
         raise IntrsError(f"{log.path}: sigma {run.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
     if not log.complete:
         raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first (--resume)")
-    mean = log.average_radius()
+    mean = None if run.adaptive else log.average_radius()  # sampling stopped short of what could be certified
     return {
         "data": Path(run.data).name,
         **{field: getattr(run, field) for field in ("split", "data_sha256", "skip")},
@@ -110,11 +111,11 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
 
 
 def _radii(log: metrics.Log) -> list[Fraction]:
-    """0, 1/4, 1/2 and so on, to the first at which nothing is left."""
-    radii = [Fraction(0)]
-    while log.certified_accuracy(radii[-1]).part and len(radii) < MOST_RADII:
-        radii.append(radii[-1] + STEP)
-    return radii
+    """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
+    asked = Plan.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
+    radii = list(asked or (i * STEP for i in range(MOST_RADII)))
+    end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))
+    return radii[: end + 1]
 
 
 def _settings(entry: dict[str, Any]) -> dict[str, Any]:
