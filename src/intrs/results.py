@@ -238,20 +238,27 @@ def write_whole(path: Path, data: bytes, give_up: Callable[[], object] | None = 
 
 def read_run(path: Path) -> Run:
     """The sidecar of the results file `path`, checked field by field."""
+    try:
+        return _run(read_sidecar(path, FORMAT))
+    except (ValueError, RecursionError) as error:
+        what = f"not the description of a run ({error}); verify and resume need it"
+        raise IntrsError(f"{sidecar_path(path)}: {what}") from None
+
+
+def read_sidecar(path: Path, form: str) -> dict[str, Any]:
+    """The JSON beside a table, not checked beyond its size and format; ValueError or RecursionError if it is none."""
     target = sidecar_path(path)
     with _named(target, "read"), target.open("rb") as file:
         data = file.read(MOST_SIDECAR + 1)
-    try:
-        if len(data) > MOST_SIDECAR:
-            raise ValueError("it is too large")
-        return _run(json.loads(data))
-    except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{target}: not the description of a run ({error}); verify and resume need it") from None
+    if len(data) > MOST_SIDECAR:
+        raise ValueError("it is too large")
+    found = json.loads(data)
+    if not isinstance(found, dict) or found.get("format") != form:
+        raise ValueError(f"its format is not {form!r}; perhaps another version of intrs wrote it")
+    return found
 
 
-def _run(found: object) -> Run:
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"its format is not {FORMAT!r}; perhaps another version of intrs wrote it")
+def _run(found: dict[str, Any]) -> Run:
     values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Run)}
     for later in ("adaptive", "note"):
         values[later] = found.get(later, "")  # files of earlier versions do not have it

@@ -25,7 +25,7 @@ from intrs.data.images import Images, Reading
 from intrs.data.npz import write_npz
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE
-from intrs.results import LONGEST_TEXT, MOST_SIDECAR, sidecar_path, write_whole
+from intrs.results import LONGEST_TEXT, read_sidecar, sidecar_path, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,19 +159,13 @@ def read_settings(folder: Path) -> Settings | None:
     with _named(path, "read"):
         if not path.exists():
             return None
-        with path.open("rb") as file:
-            data = file.read(MOST_SIDECAR + 1)
     try:
-        if len(data) > MOST_SIDECAR:
-            raise ValueError("it is too large")
-        return _settings(json.loads(data))
+        return _settings(read_sidecar(folder / TABLE, FORMAT))
     except (ValueError, RecursionError) as error:
         raise IntrsError(f"{path}: not the description of an attack ({error})") from None
 
 
-def _settings(found: object) -> Settings:
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"its format is not {FORMAT!r}; perhaps another version of intrs wrote it")
+def _settings(found: dict[str, Any]) -> Settings:
     values = {field.name: found.get(field.name) for field in fields(Settings)}
     for field in fields(Settings):
         value, number = values[field.name], field.type == "int"
