@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import intrs
+from attacks import MODEL
 from intrs import zoo
 from intrs.attack.ball import Ball
 
@@ -70,7 +71,7 @@ def ours(scores: Any, image: NDArray[np.uint8], label: int, ball: Ball, steps: i
 
 def compare(images: int, norm: Norm, eps: str, steps: int) -> dict[str, Any]:
     """Right before, wrong after either attack, mean loss after either, and the mean cosine of the perturbations."""
-    network, data = intrs.load(zoo.model_path()), intrs.open_data(zoo.DEFAULT_DATA)
+    network, data = intrs.load(zoo.model_path(MODEL)), intrs.open_data(zoo.DEFAULT_DATA)
     pgd, ball = import_module("intrs.attack.pgd"), Ball.of(norm, eps)
     scores = import_module("intrs.attack.twin").Twin(network)
     right = np.flatnonzero(network.predict(data.images[: 4 * images]) == data.labels[: 4 * images])[:images]

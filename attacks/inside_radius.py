@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import intrs
+from attacks import MODEL
 from intrs import zoo
 from intrs.attack.ball import Ball
 from intrs.certificate import Certified, parse_alpha
@@ -102,7 +103,7 @@ def _attack(
 def main(arguments: Sequence[str]) -> int:
     """Print the counts; 1 if the attack succeeded inside a certified radius."""
     parser = argparse.ArgumentParser(prog="attacks.inside_radius", description=str(__doc__).partition("\n")[0])
-    parser.add_argument("model", nargs="?", default=str(zoo.model_path()), help="int8 ONNX file (what ships)")
+    parser.add_argument("model", nargs="?", default=str(zoo.model_path(MODEL)), help=f"int8 ONNX file ({MODEL})")
     parser.add_argument("data", nargs="?", default=zoo.DEFAULT_DATA, help="images (what ships)")
     parser.add_argument("--sigma", default="0.25", help="noise (0.25)")
     parser.add_argument("--images", type=int, default=20, help="certified images to attack (20)")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import intrs
+from attacks import MODEL
 from attacks.worst_classifiers import DIMENSION, HalfSpace, formulas, least_votes, square, tail
 from intrs import zoo
 from intrs.certificate import Abstained, Certified
@@ -72,7 +73,7 @@ def search(k: int, searches: int, n: int = 300, alpha: Fraction = Fraction(1, 20
 
 def radii(images: int, seeds: int, n: int = 1000) -> NDArray[np.float64]:
     """Certified radii of the shipped network, (images, seeds); 0 for an abstention."""
-    network, data = intrs.load(zoo.model_path()), intrs.open_data(zoo.DEFAULT_DATA)
+    network, data = intrs.load(zoo.model_path(MODEL)), intrs.open_data(zoo.DEFAULT_DATA)
     noise, found = Noise.of("discrete", "0.25"), np.zeros((images, seeds))
     for i in range(images):
         for seed in range(seeds):

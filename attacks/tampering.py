@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attacks import MODEL
 from intrs import results, zoo
 from intrs.certificate import Certifier
 from intrs.cli import main as intrs
@@ -60,7 +61,7 @@ class Altered:
     sidecar: str
 
 
-def make(folder: Path, images: int, model: str = zoo.DEFAULT_MODEL, data: str = zoo.DEFAULT_DATA) -> dict[str, Path]:
+def make(folder: Path, images: int, model: str = MODEL, data: str = zoo.DEFAULT_DATA) -> dict[str, Path]:
     """The runs to be altered."""
     made = {}
     for name, (command, *options) in RUNS.items():
@@ -204,7 +205,7 @@ def forged(path: Path, line: int) -> Altered:
 
 
 def try_all(
-    images: int, model: str = zoo.DEFAULT_MODEL, data: str = zoo.DEFAULT_DATA, every: int = 1
+    images: int, model: str = MODEL, data: str = zoo.DEFAULT_DATA, every: int = 1
 ) -> Counter[tuple[str, str, str]]:
     """Counts by run, kind of change and verdict."""
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -241,7 +242,7 @@ def forged_where_nobody_looks(images: int, again: int, model: str, data: str) ->
 def main(arguments: Sequence[str]) -> int:
     """Print the counts; 1 if something went through."""
     parser = argparse.ArgumentParser(prog="attacks.tampering", description=str(__doc__).partition("\n")[0])
-    parser.add_argument("model", nargs="?", default=zoo.DEFAULT_MODEL, help="model (what ships)")
+    parser.add_argument("model", nargs="?", default=MODEL, help=f"model ({MODEL})")
     parser.add_argument("data", nargs="?", default=zoo.DEFAULT_DATA, help="data (what ships)")
     parser.add_argument("--images", type=int, default=8, help="lines of each results file (8)")
     parser.add_argument("--every", type=int, default=1, help="try one in so many alterations of each kind (1)")

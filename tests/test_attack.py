@@ -121,7 +121,7 @@ def test_the_twin_has_the_scores_of_the_network() -> None:
 
 
 def test_the_twin_of_what_ships() -> None:
-    network, data = package.load(zoo.model_path()), package.open_data(zoo.DEFAULT_DATA)
+    network, data = package.load(zoo.model_path("resnet8-sigma0.25")), package.open_data(zoo.DEFAULT_DATA)
     batch = np.concatenate([noisy_images(image, NOISE, 1, i, 0, 4) for i, image in enumerate(data.images[:6])])
     assert np.array_equal(twin_scores(network, batch), network.scores(batch))
 

@@ -58,7 +58,7 @@ def test_the_same_on_what_ships() -> None:
     pytest.importorskip("torch").set_num_threads(1)
     inside = script("inside_radius")
     effort = inside.Effort(n=500, check=2000, steps=5, draws=4, restarts=1)
-    network, data = intrs.load(zoo.model_path()), intrs.open_data(zoo.DEFAULT_DATA)
+    network, data = intrs.load(zoo.model_path("resnet8-sigma0.25")), intrs.open_data(zoo.DEFAULT_DATA)
     outcomes = inside.attack_certified(network, data, "0.25", 2, effort, (Fraction(1),))
     assert [o.broken for o in outcomes] == [False, False]
 

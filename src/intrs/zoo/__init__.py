@@ -9,7 +9,7 @@ from typing import Any
 
 from intrs.errors import IntrsError
 
-DEFAULT_MODEL = "resnet8-sigma0.25"
+DEFAULT_MODEL = "resnet20-sigma0.25"
 DEFAULT_DATA = "cifar10-500"
 CARD_FORMAT = "intrs model card 1"
 FLOAT = "float"  # the folder with fp32 twins
