@@ -190,6 +190,19 @@ def test_every_kind_of_shift(kernels: str, shift: int) -> None:
 
 
 @pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_channel_that_is_all_but_dead(kernels: str, groups: int) -> None:
+    """One shift leaves no room for the zero point, those of its neighbours do; by tiles and by taps if it did not."""
+    shifts = np.array([36, 62, 35, 55, 36, 54, 61, 35], np.int8)
+    scale = Rescale(RNG.integers(2**30, 2**31, 8).astype(np.int32), shifts)
+    first = conv(0, RNG.integers(-128, 128, (8, 1, 1, 3)), rescale=rescale(42))
+    bias = RNG.integers(-(2**30), 2**30, 8).astype(np.int32)
+    weights = RNG.integers(-128, 128, (8, 3, 3, 8 // groups))
+    second = conv(1, weights, rescale=scale, groups=groups, pad=(1, 1, 1, 1), output_zero_point=-77, bias=bias)
+    agree(network(first, second, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
 def test_one_tensor_padded_in_two_ways(kernels: str) -> None:
     """Two Convs with other zero points cannot share a border, and the pools want none."""
     weights = RNG.integers(-128, 128, (4, 3, 3, 3))

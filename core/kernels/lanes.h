@@ -67,13 +67,14 @@ struct Lanes {
     std::vector<PackedQuad> quads;
     Vec low, high;
     bool wide;
-    bool usual;                         // codes come out, and all shifts are 32 or more
+    bool usual;                         // codes come out, and all shifts are 32 or more but leave room
+    int32_t late;                       // what is left to add after RESCALE: the zero point if there is no room for it
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
     std::vector<typename V::TapWeights> tap_weights;  // if it is depthwise; nor have they then
     std::vector<QuadScale> tap_scales;
   };
 
-  // The border, the scales and the address range must suit; otherwise `plain_conv` does the layer.
+  // The border and the address range must suit; otherwise `plain_conv` does the layer.
   static bool suits(const Conv& op, const In& in, const Out& out) {
     const Window& w = op.window;
     const int64_t bottom =
@@ -84,9 +85,12 @@ struct Lanes {
     const bool covered = w.top <= b.top && w.left <= b.left && bottom < in.shape.height + b.bottom &&
                          right < in.shape.width + b.right && b.code == op.input_zero_point;
     const int64_t reach = w.height * w.dilation_y * in.row;
-    const auto small = [](int8_t shift) { return shift <= 54; };
-    return (inside || covered) && reach < INT32_MAX &&
-           std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), small);
+    return (inside || covered) && reach < INT32_MAX;
+  }
+
+  // Does the output zero point fit into what RESCALE adds? Not with the shifts of a channel that is all but dead.
+  static bool has_room(const Conv& op) {
+    return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), [](int8_t shift) { return shift <= 54; });
   }
 
   // acc = sum w * (x - z) + bias = sum w * stored + start, where stored = x + 128 for unsigned bytes; modulo 2^32.
@@ -97,14 +101,14 @@ struct Lanes {
     return int32_t(uint32_t(op.bias[size_t(channel)]) - sum * uint32_t(op.input_zero_point + V::kFlip));
   }
 
-  static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, typename V::Strips strips) {
+  static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, int32_t zero_point,
+                              typename V::Strips strips) {
     PackedQuad q = {};
     for (int32_t k = 0; k < kQuad; ++k) {
       const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
       const size_t at = op.rescale.at(channel);
       q.start[k] = start_value(op, channel, channels);
-      q.scale[k] =
-          V::scale({op.rescale.multiplier[at], op.rescale.shift[at], op.wide ? 0 : op.output_zero_point + V::kFlip});
+      q.scale[k] = V::scale({op.rescale.multiplier[at], op.rescale.shift[at], zero_point});
     }
     q.strips = std::move(strips);
     return q;
@@ -131,9 +135,12 @@ struct Lanes {
     }
     int64_t cycles = 0;
     for (const Quad& quad : entries) cycles += V::cycles(quad);
-    const bool tiled = Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < cycles;
+    const bool room = has_room(op);
+    const int32_t zero_point = op.wide ? 0 : op.output_zero_point + V::kFlip;
+    const bool tiled = room && Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < cycles;
     const auto is_long = [](int8_t shift) { return shift >= 32; };
-    packed->usual = !op.wide && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
+    packed->usual = !op.wide && room && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
+    packed->late = room ? 0 : zero_point;
     const bool depthwise = packed->usual && ByTaps::suits(op, out.shape);
     if (depthwise) {
       packed->tap_weights = ByTaps::weights(op, channels);
@@ -148,7 +155,7 @@ struct Lanes {
     }
     for (int32_t quad = 0; quad < quads(channels); ++quad) {
       auto strips = tiled || depthwise ? typename V::Strips() : V::strips(entries[size_t(quad)]);
-      packed->quads.push_back(pack_quad(op, quad, channels, std::move(strips)));
+      packed->quads.push_back(pack_quad(op, quad, channels, zero_point - packed->late, std::move(strips)));
     }
     if (!tiled) packed->bytes = int64_t(op.weights.size());  // nearly
     packed->wide = op.wide;
@@ -188,9 +195,10 @@ struct Lanes {
   __attribute__((noinline)) static void finish_unusual(const PackedConv& packed, const PackedQuad& q,
                                                        const Vec (*sums)[kQuad], int32_t pixels, uint8_t* to,
                                                        int64_t step) {
+    const Vec late = V::broadcast(packed.late);
     for (int32_t p = 0; p < pixels; ++p, to += step) {
       Vec scaled[kQuad];
-      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale(sums[p][k], q.scale[k]);
+      for (int k = 0; k < kQuad; ++k) scaled[k] = V::add(V::rescale(sums[p][k], q.scale[k]), late);
       packed.wide ? store_wide(scaled, to) : store_codes(packed, scaled, to);
     }
   }

@@ -221,7 +221,7 @@ class Folded(nn.Module):
         # scale instead.  Its weights then round to smaller codes, which its bias outweighs anyway.
         floor = (bias.abs() / (in_scale.double() * _BIAS_MAX)).clamp_min(1e-12)
         # So does a channel that is nearly dead: networks for ImageNet have some.  Its weights count for nothing in the
-        # sum's code, but its RESCALE would shift by more than 54, and such a layer has no fast kernel.
+        # sum's code, but its RESCALE would shift by more than 54, and such a layer does not run by the fastest kernel.
         floor = floor.clamp_min(float(scale.max()) / _SCALE_SPAN)
         scale, shrink = torch.maximum(scale, floor), (scale / floor).clamp_max(1.0)
         codes = (codes * shrink.to(codes.dtype).reshape(-1, *[1] * (codes.dim() - 1))).round()
