@@ -14,6 +14,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,6 +34,29 @@ KEYS = {
 def chromium() -> str | None:
     """The browser, if there is one."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+in_browser = pytest.mark.skipif(not chromium(), reason="no Chromium here (Debian and Ubuntu: apt-get install chromium)")
+
+# The least contrast of any words against the page, by the formula of WCAG 2.
+CONTRAST = """(() => {
+  const light = (c) => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+  const luminance = (css) => {
+    const [r, g, b] = css.match(/[\\d.]+/g).map(Number);
+    return 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
+  };
+  const behind = (e) => {
+    const colour = e ? getComputedStyle(e).backgroundColor : "rgb(255,255,255)";
+    return /, 0\\)$/.test(colour) ? behind(e.parentElement) : colour;
+  };
+  const ratio = (e) => {
+    const a = luminance(getComputedStyle(e).color), b = luminance(behind(e));
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const kinds = "h1, h2, p, li, td, th, dt, dd, button, figcaption, .interval, .choice span";
+  const words = [...document.querySelectorAll(kinds)];
+  return Math.min(...words.filter((e) => e.innerText && e.offsetParent).map(ratio));
+})()"""
 
 
 class Browser:

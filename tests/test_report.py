@@ -7,6 +7,8 @@ import io
 import json
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import fields, replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from browser import Browser, chromium
+from browser import CONTRAST, Browser, in_browser
 from PIL import Image
 from test_metrics import EXCERPT, HEADER, certified_accuracy, log_file
 from test_results import ROWS, RUN, write
@@ -27,6 +29,7 @@ from intrs.cli.arguments import parse
 from intrs.cli.job import open_job
 from intrs.noise import Noise
 from intrs.report import page as page_module
+from intrs.report import training
 from intrs.report.provenance import repeat
 from intrs.report.runs import open_runs, paper, paper_curves, table_radii
 from intrs.report.tables import text
@@ -247,6 +250,60 @@ def test_a_foreign_log_promises_nothing(folder: Path) -> None:
     assert "Each certificate fails" not in found
 
 
+# --- The classical method: words that are true of floats -------------------------------------------------------------
+
+FLOAT_RUN = replace(RUN, noise="continuous", note=results.CLASSICAL, kernels="onnxruntime 9, numpy 8", sigma="1/2")
+OF_INTEGERS = ("ChaCha20", "in integers", "whole-number", "computes every line again")
+
+
+def test_words_of_a_run_in_floats(tmp_path: Path) -> None:
+    """What docs/baselines.md says, and nothing of the proofs about integers."""
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS, FLOAT_RUN)])
+    assert headline(entries).endswith("whatever happens within radius 0.25, rounding left aside.")
+    source = page_module.page(entries)
+    found = Page(source[: source.index('<script type="application/json"')]).text
+    for words in OF_INTEGERS:
+        assert words not in found, words
+    for words in ("σ Φ⁻¹(p)", "no proof bounds what that changes", "float32", "Philox", "onnxruntime 9, numpy 8",
+                  "not the same bit for bit elsewhere", "“intrs verify” counts them again", "continuous Gaussian",
+                  "This run is in floating point", "SHA-256 of the model’s file", results.CLASSICAL, "classical",
+                  "may round differently", "the rounding of floats left aside"):  # fmt: skip
+        assert words in found, words
+    assert "kernel set" not in found
+    assert "boundsound" not in found.replace("\n", ""), "there is no bound for integers here"
+
+
+def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.tsv", ROWS), write(tmp_path / "b.tsv", ROWS, FLOAT_RUN)
+    entries = open_runs([one, two], ["A", "B"])
+    words = " ".join(assumptions(entries, None))
+    assert "In the runs in integers it rests on ChaCha20" in words
+    assert "In the runs in floating point it rests on the numbers of NumPy" in words
+    assert "whole-number changes" in words
+    assert meaning(entries)[1].startswith("B is in floating point, by the classical method")
+    assert "The runs differ in bound: sound, one-class in A; classical, one-class in B" in cautions(entries)
+    assert "in integers" in page_module.page(entries).partition("<h1>")[0]
+    two_class = open_runs([write(tmp_path / "c.tsv", ROWS, replace(FLOAT_RUN, form="two"))])
+    assert "σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" in " ".join(assumptions(two_class, None))
+
+
+def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command describes the same run, and its noisy images are the run's."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(folder)
+    path = str(tmp_path / "floats.tsv")
+    command = ["certify", "tiny.onnx", "tiny.npz", "--noise", "continuous", "--n", "300", "--seed", "7", "--max", "6"]
+    assert main([*command, "--out", path]) == 0
+    run = results.read_run(tmp_path / "floats.tsv")
+    assert open_job(parse(shlex.split(repeat(run, path))[1:])).run == run
+    report(path, "wide.tsv", "--data", "tiny.npz", "-o", str(tmp_path / "f.html"))
+    found = read_page(tmp_path / "f.html")
+    check_numbers(found, 0, tmp_path / "floats.tsv")
+    card = found.json["gallery-data"]["runs"][0]["cards"][1]
+    drawn = noisy_images(images(IMAGES)[0][1], Noise.of("continuous", "0.25"), 7, card["idx"], 0, 1)[0]
+    assert np.array_equal(pixels(card["noisy"]), drawn.clip(0, 255).astype(np.uint8))
+
+
 def test_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict", n0=10))
     assert main(["report", str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html")]) == 0
@@ -455,6 +512,191 @@ def test_parts_of_a_run_make_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     check_numbers(read_page(tmp_path / "j.html"), 0, whole)
 
 
+# --- Training --------------------------------------------------------------------------------------------------------
+
+HASH = "5" * 64
+FINAL = {
+    "test_images": 1000,
+    "files": {"fp32": {"name": "a", "bytes": 1, "sha256": HASH}, "int8": {"name": "b", "bytes": 1, "sha256": "6" * 64}},
+    "identity": RUN.identity,
+    "noisy_accuracy": {"fp32": 0.743, "fake_quantized": 0.748, "integer": 0.747},
+    "accuracy": {"fp32": 0.67, "fake_quantized": 0.672, "integer": 0.673},
+    "agreement": 0.992,
+}
+
+
+def state(epochs: int = 6, qat_epochs: int = 4, done: int | None = None, watched: str = "test") -> dict[str, Any]:
+    """As `intrs train` writes it, with numbers that are easy to find again."""
+    total = epochs + qat_epochs
+    return {
+        "format": "intrs training 1",
+        "recipe": {"architecture": "resnet20", "data": "cifar10", "sigma": "0.25", "noise": "integer",
+                   "epochs": epochs, "qat_epochs": qat_epochs, "start": None},
+        "weights_sha256": HASH,
+        "log": [
+            {"epoch": i + 1, "phase": "float" if i < epochs else "qat", "loss": 2 - i / 10, "threads": 1,
+             "train_noisy_accuracy": 0.3 + i / 100, f"{watched}_noisy_accuracy": 0.31 + i / 50, "seconds": 1.5}
+            for i in range(total if done is None else done)
+        ],
+    }  # fmt: skip
+
+
+def save_training(folder: Path, state: object, final: object = None) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(state if isinstance(state, str) else json.dumps(state))
+    if final:
+        (folder / "results.json").write_text(json.dumps(final))
+    return folder
+
+
+def test_learning_curves(tmp_path: Path) -> None:
+    """The numbers of the log and of the closing table; whose networks are certified on the page."""
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "whole", state(), FINAL)
+    save_training(tmp_path / "part", state(done=3, watched="held_out"), FINAL)
+    folders = ["--training", str(tmp_path / "whole"), "--training", str(tmp_path / "part")]
+    report(str(tmp_path / "r.tsv"), *folders, "-o", str(tmp_path / "r.html"))
+    found = read_page(tmp_path / "r.html")
+    whole, part = found.json["training-data"]
+    assert (whole["name"], whole["float_epochs"], whole["watched_name"]) == ("whole", 6, "test")
+    assert whole["loss"] == pytest.approx([2 - i / 10 for i in range(10)])
+    assert whole["watched"] == pytest.approx([0.31 + i / 50 for i in range(10)])
+    assert (len(part["train"]), part["watched_name"]) == (3, "held out")
+    cells = re.findall(r'data-accuracy="(\w+)"><span class="value" title="([\d,]+) of 1,000 images">([\d.]+)<',
+                       (tmp_path / "r.html").read_text())  # fmt: skip
+    assert cells == [("noisy", "743", "74.3"), ("noisy", "748", "74.8"), ("noisy", "747", "74.7"),
+                     ("clean", "670", "67.0"), ("clean", "672", "67.2"), ("clean", "673", "67.3"),
+                     ("agreement", "992", "99.2")], "and nothing of the run that is not finished"  # fmt: skip
+    assert "resnet20 on cifar10 under integer noise of σ 0.25; 6 epochs in float, 4 quantization-aware" in found.text
+    assert "Certified here: m, σ 0.25." in found.text
+    assert "Unfinished: 3 of 10 epochs so far. No run on this page is of its networks." in found.text
+
+
+def test_no_training_no_section(folder: Path) -> None:
+    found = read_page(folder / "one.html")
+    assert found.json["training-data"] == []
+    assert not any(attributes.get("id") == "training" for _, attributes in found.tags)
+
+
+def changed(**changes: object) -> dict[str, Any]:
+    """The state with other values in its last epoch, or in the recipe if it has such a key."""
+    made = state()
+    for key, value in changes.items():
+        (made["recipe"] if key in made["recipe"] else made["log"][-1])[key] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", "not the state of a training run"),
+        ("[1]", "not a JSON object"),
+        ("[" * 100_000, "not the state of a training run"),
+        (state() | {"format": "other"}, "its format is not 'intrs training 1'"),
+        (state() | {"recipe": 5}, "'recipe' is missing or no object"),
+        (state() | {"log": {}}, "'log' is not a list of epochs"),
+        (state() | {"log": [7]}, "'log' is not a list of epochs"),
+        (state(done=0), "0 epochs in its log"),
+        (state() | {"log": state(7)["log"]}, "11 epochs in its log; from 1 to 10"),
+        (changed(epochs=-1), "'epochs' is missing or no number"),
+        (changed(epochs=True), "'epochs' is missing or no number"),
+        (changed(noise="loud"), "'noise' is 'loud'"),
+        (changed(architecture="x" * 201), "'architecture' is missing or no short text"),
+        (changed(epoch=9), "entry 10 of its log is not epoch 10 of phase 'qat'"),
+        (changed(phase="float"), "entry 10 of its log is not epoch 10 of phase 'qat'"),
+        (changed(loss=float("nan")), "'loss' is missing or no number"),
+        (changed(loss=float("inf")), "'loss' is missing or no number"),
+        (changed(loss=10**400), "'loss' is missing or no number"),
+        (changed(loss="0.5"), "'loss' is missing or no number"),
+        (changed(test_noisy_accuracy=1.5), "'test_noisy_accuracy' is missing or no number"),
+        (changed(train_noisy_accuracy=None), "'train_noisy_accuracy' is missing or no number"),
+        (" " * (2**24 + 1), "larger than"),
+    ],
+)
+def test_damaged_logs_of_training(
+    tmp_path: Path, bad: object, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", bad)
+    report(str(tmp_path / "r.tsv"), "--training", str(tmp_path / "t"), "-o", str(tmp_path / "r.html"), code=2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "state.json" in error
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test_images": 0}, "'test_images' is missing or no number"),
+        ({"noisy_accuracy": {"fp64": 0.5}}, "accuracies are of fp32"),
+        ({"noisy_accuracy": {}}, "accuracies are of fp32"),
+        ({"accuracy": {"fp32": 0.5}}, "not of the same networks"),
+        ({"agreement": 2}, "'agreement' is missing or no number"),
+        ({"identity": "none"}, "is no hash"),
+        ({"files": {"fp32": 3}}, "'fp32' is missing or no object"),
+    ],
+)
+def test_damaged_results_of_training(
+    tmp_path: Path, changes: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", state(), FINAL | changes)
+    report(str(tmp_path / "r.tsv"), "--training", str(tmp_path / "t"), "-o", str(tmp_path / "r.html"), code=2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "results.json" in error
+
+
+def test_folders_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(write(tmp_path / "r.tsv", ROWS)), str(tmp_path / "r.html")
+    report(path, "--training", str(tmp_path / "nowhere"), "-o", out, code=2)
+    assert "it has no state.json, which `intrs train` writes" in capsys.readouterr().err
+    one, two = (str(save_training(tmp_path / name / "run", state())) for name in ("a", "b"))
+    report(path, "--training", one, "--training", one, "-o", out, code=2)
+    assert "is named twice" in capsys.readouterr().err
+    report(path, "--training", one, "--training", two, "-o", out)
+    assert [run["name"] for run in read_page(tmp_path / "r.html").json["training-data"]] == [one, two]
+
+
+def test_learning_curves_need_no_pytorch(tmp_path: Path) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", state(), FINAL)
+    program = (
+        "import sys; from intrs.cli import main; "
+        "code = main(['report', 'r.tsv', '--training', 't', '-o', 'r.html']); "
+        "sys.exit(code or 'torch' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    )
+
+
+def test_what_intrs_train_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network trained for a moment, certified, and shown with its curves."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from test_train import save_folder
+
+    from intrs.train import checkpoint
+
+    assert (training.FORMAT, training.STATE) == (checkpoint.FORMAT, checkpoint.STATE)
+    monkeypatch.chdir(tmp_path)
+    save_folder(tmp_path / "stripes", "train", 96, 5)
+    save_folder(tmp_path / "stripes", "test", 12, 6)
+    short = ["--sigma", "0.25", "--epochs", "2", "--qat-epochs", "1", "--batch", "32", "--threads", "1"]
+    assert main(["train", "stripes", "resnet8", "run", *short]) == 0
+    model = "run/resnet8-sigma0.25.onnx"
+    assert main(["certify", model, "stripes", "--n", "100", "--max", "2", "--out", "r.tsv"]) == 0
+    report("r.tsv", "--training", "run", "-o", "r.html")
+    found = read_page(tmp_path / "r.html")
+    (shown,) = found.json["training-data"]
+    log = json.loads((tmp_path / "run" / "state.json").read_text())["log"]
+    assert shown["loss"] == pytest.approx([entry["loss"] for entry in log], rel=1e-5)
+    assert shown["watched"] == pytest.approx([entry["test_noisy_accuracy"] for entry in log], rel=1e-5)
+    assert "Certified here: resnet8-sigma0.25." in found.text
+
+
 # --- The file --------------------------------------------------------------------------------------------------------
 
 
@@ -472,7 +714,7 @@ def test_strangers_words_are_escaped(folder: Path) -> None:
 def test_a_name_cannot_leave_the_json(tmp_path: Path) -> None:
     entries = open_runs([write(tmp_path / "r.tsv", ROWS)], ["</script><script>alert(1)</script><!--"])
     source = page_module.page(entries)
-    assert source.count("<script") == 3
+    assert source.count("<script") == 4
     assert Page(source).json["curves-data"]["runs"][0]["name"] == "</script><script>alert(1)</script><!--"
 
 
@@ -507,8 +749,6 @@ def test_the_same_results_give_the_same_page(tmp_path: Path, folder: Path, monke
 
 
 # --- In a browser ----------------------------------------------------------------------------------------------------
-
-in_browser = pytest.mark.skipif(not chromium(), reason="no Chromium here (Debian and Ubuntu: apt-get install chromium)")
 
 
 @pytest.fixture(scope="module")
@@ -707,26 +947,6 @@ def test_every_page_fits_and_can_be_read(browser: Browser, folder: Path, name: s
     assert browser.complaints == []
 
 
-# The least contrast of any words against the page, by the formula of WCAG 2.
-CONTRAST = """(() => {
-  const light = (c) => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
-  const luminance = (css) => {
-    const [r, g, b] = css.match(/[\\d.]+/g).map(Number);
-    return 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
-  };
-  const behind = (e) => {
-    const colour = e ? getComputedStyle(e).backgroundColor : "rgb(255,255,255)";
-    return /, 0\\)$/.test(colour) ? behind(e.parentElement) : colour;
-  };
-  const ratio = (e) => {
-    const a = luminance(getComputedStyle(e).color), b = luminance(behind(e));
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  };
-  const words = [...document.querySelectorAll("h1, h2, p, li, td, th, dt, dd, button, .interval, .choice span")];
-  return Math.min(...words.filter((e) => e.innerText && e.offsetParent).map(ratio));
-})()"""
-
-
 @in_browser
 def test_hostile_words_stay_words(browser: Browser, folder: Path) -> None:
     browser.open(folder / "one.html")
@@ -738,6 +958,129 @@ def test_hostile_words_stay_words(browser: Browser, folder: Path) -> None:
         "document.querySelector('#pick-class').selectedOptions[0].textContent"
     )
     assert any(HOSTILE in verdict for verdict in browser.texts(".verdict"))
+    assert browser.complaints == []
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages with the learning curves of one training, of two, and of one with a single epoch."""
+    made = tmp_path_factory.mktemp("training")
+    run = str(write(made / "r.tsv", ROWS))
+    one = str(save_training(made / HOSTILE.replace("/", ""), state(), FINAL))
+    two = str(save_training(made / "start", state(0, 3), FINAL))
+    report(run, "--training", one, "-o", str(made / "one.html"))
+    report(run, "--training", one, "--training", two, "-o", str(made / "two.html"))
+    report(run, "--training", str(save_training(made / "first", state(done=1))), "-o", str(made / "first.html"))
+    return made
+
+
+def lengths(browser: Browser, chart: str) -> list[tuple[str, str, float]]:
+    found = browser.run(
+        f"[...document.querySelectorAll('#chart-{chart} path.line')].map(p => "
+        "[p.dataset.training, p.dataset.series, p.getTotalLength()])"
+    )
+    return [(number, series, length) for number, series, length in found]
+
+
+@in_browser
+def test_learning_curves_draw(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "two.html")
+    loss, accuracy = lengths(browser, "loss"), lengths(browser, "accuracy")
+    assert [line[:2] for line in loss] == [("0", "loss"), ("1", "loss")]
+    assert [line[:2] for line in accuracy] == [("0", "watched"), ("0", "train"), ("1", "watched"), ("1", "train")]
+    assert all(length > 50 for *_, length in [*loss, *accuracy])
+    marks = (
+        "[...document.querySelectorAll('#chart-loss .boundary')].map(l => [l.dataset.training, +l.getAttribute('x1')])"
+    )
+    ((number, x),) = browser.run(marks)
+    assert number == "0", "the other one began with quantization"
+    specks = browser.run("[...document.querySelectorAll('#chart-loss .speck')].map(c => +c.getAttribute('cx'))")
+    assert specks[5] < x < specks[6], "between the last float epoch and the first with quantization"
+    words = "[...document.querySelectorAll('#chart-loss .boundary-words')].map(t => t.textContent)"
+    assert browser.run(words) == ["quantization-aware from 7 on"]
+    browser.click("#training0")
+    assert [line[0] for line in lengths(browser, "loss")] == ["1"]
+    assert [line[0] for line in lengths(browser, "accuracy")] == ["1", "1"]
+    assert browser.complaints == []
+
+
+@in_browser
+def test_pointing_at_epochs(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "one.html")
+    browser.point("#chart-accuracy", 0.7)
+    (tip,) = browser.texts("#chart-accuracy .tip")
+    epoch = int(re.search(r"epoch (\d+)", tip)[1])  # type: ignore[index]
+    assert 1 < epoch < 10
+    i = epoch - 1
+    assert f"test {31 + 2 * i:.1f} %, training {30 + i:.1f} %" in tip
+    assert ("quantization-aware" in tip) is (epoch > 6)
+    assert browser.texts("#chart-loss .tip") == [], "each chart for itself"
+    browser.point("h1", 0.5)
+    assert browser.texts(".tip") == []
+    browser.run("document.getElementById('chart-loss').focus()")
+    assert "epoch 1\n" in browser.texts("#chart-loss .tip")[0]
+    browser.press("ArrowRight", 3)
+    assert "epoch 4" in browser.texts("#chart-loss .tip")[0]
+    assert "loss 1.700 float" in browser.texts("#chart-loss .tip")[0]
+    browser.press("PageUp")
+    assert "epoch 9" in browser.texts("#chart-loss .tip")[0]
+    browser.press("End")
+    assert browser.run("document.getElementById('chart-loss').getAttribute('aria-valuenow')") == "10"
+    browser.press("Tab")
+    assert browser.run("document.activeElement.id") == "chart-accuracy"
+    assert browser.texts("#chart-loss .tip") == []
+    assert browser.complaints == []
+
+
+@in_browser
+def test_one_epoch_is_a_point(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "first.html")
+    assert browser.run("document.querySelectorAll('#chart-accuracy .speck').length") == 2
+    browser.point("#chart-accuracy", 0.9)
+    assert "epoch 1" in browser.texts("#chart-accuracy .tip")[0]
+    assert browser.complaints == []
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_learning_curves_fit(browser: Browser, curves: Path, dark: bool, width: int) -> None:
+    browser.open(curves / "two.html", width=width, height=844, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    for chart in ("#chart-loss", "#chart-accuracy"):
+        browser.point(chart, 0.9)
+        box = f"(b => [b.left, b.right])(document.querySelector('{chart} .tip').getBoundingClientRect())"
+        begin, end = browser.run(box)
+        assert 0 <= begin < end <= width
+        inside = (
+            f"[...document.querySelectorAll('{chart} text')].every(t => (b => b.left >= 0 && b.right <= {width})"
+            "(t.getBoundingClientRect()))"
+        )
+        assert browser.run(inside)
+    assert browser.run(CONTRAST) >= 4.5
+    assert HOSTILE.replace("/", "") in browser.texts("#training-legend")[0]
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.complaints == []
+
+
+@in_browser
+def test_a_choice_of_sigma_where_runs_are_many(browser: Browser, tmp_path: Path) -> None:
+    """Seven runs at two sigmas: those of the sigma that most have come first, and the others can be chosen."""
+    paths = []
+    for i in range(7):
+        rows = [replace(row, idx=row.idx) for row in ROWS]
+        paths.append(str(write(tmp_path / f"{i}.tsv", rows, replace(RUN, sigma="1/2" if i % 2 else "1/4"))))
+    report(*paths, "--paper", "cifar10", "-o", str(tmp_path / "r.html"))
+    browser.open(tmp_path / "r.html")
+    drawn = "[...document.querySelectorAll('#chart path.line[data-run]')].map(p => +p.dataset.run)"
+    legend = "document.querySelectorAll('#legend li').length"
+    assert browser.texts("#sigma span") == ["all σ", "σ 0.25", "σ 0.5"]
+    assert (browser.run(drawn), browser.run(legend)) == ([0, 2, 4, 6], 4 + 3)
+    browser.click("#sigma input[value='0.5']")
+    assert (browser.run(drawn), browser.run(legend)) == ([1, 3, 5], 3 + 3)
+    browser.run("document.querySelector('#sigma input:checked').focus()")
+    browser.press("ArrowLeft", 2)
+    assert (browser.run(drawn), browser.run(legend)) == (list(range(7)), 7 + 6)
     assert browser.complaints == []
 
 

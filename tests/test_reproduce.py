@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from fractions import Fraction
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import mpmath  # type: ignore[import-untyped]
+import numpy as np
 import onnx
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
+from browser import CONTRAST, Browser, in_browser
 from onnx import helper
 from PIL import Image
+from test_report import FINAL, check_numbers, read_page, save_training, state
 from tiny_model import save_images, save_model
 
 from intrs import zoo
@@ -23,20 +28,22 @@ from intrs.cli import main
 from intrs.cli.job import Job
 from intrs.errors import IntrsError
 from intrs.report.runs import METHODS
-from intrs.reproduce.plan import SIGMAS, read_plan
-from intrs.reproduce.tables import other_numbers
+from intrs.reproduce.plan import SIGMAS, other_numbers, read_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 IMAGES, N = 8, 400
+HOSTILE = "<img src=x onerror=document.title='broken'>&amp;|"
+FLOAT = f"float{HOSTILE}.onnx"
 SETTINGS = f'data = "tiny.npz"\npaper = "cifar10"\nimages = {IMAGES}\nn0 = 50\nn = {N}\nattacked = 0\n'
-MODELS = """
+MODELS = f"""
 [models.IntRS-quant]
 "0.25" = "int8.onnx"
 "0.5" = "int8.onnx"
 [models.FloatRS-fp]
-"0.25" = "float.onnx"
+"0.25" = "{FLOAT}"
 [models.FloatRS-quant]
 "0.25" = "int8.onnx"
 "1.0" = "nowhere.onnx"
@@ -47,10 +54,10 @@ def fill(folder: Path) -> Path:
     """The plan and what it names."""
     pytest.importorskip("onnxruntime")
     save_model(folder / "int8.onnx")
-    model = onnx.load(save_model(folder / "float.onnx", quantized=False))
+    model = onnx.load(save_model(folder / FLOAT, quantized=False))
     helper.set_model_props(model, {"intrs.pixels": "unit"})
-    onnx.save(model, folder / "float.onnx")
-    save_images(folder / "tiny.npz")
+    onnx.save(model, folder / FLOAT)
+    save_images(folder / "tiny.npz", classes=np.array([HOSTILE, "two", "three"]))
     (folder / "plan.toml").write_text(SETTINGS + MODELS)
     return folder
 
@@ -66,6 +73,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the plan's run, to look at."""
     folder = fill(tmp_path_factory.mktemp("whole"))
+    save_training(folder / "runs" / "net", state(), FINAL)
+    (folder / "plan.toml").write_text('training = ["runs/net", "runs/gone"]\n' + SETTINGS + MODELS)
+    assert run(str(folder / "plan.toml"), "--quick", "-o", str(folder / "out")) == 0
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an adaptive plan's run."""
+    folder = fill(tmp_path_factory.mktemp("stopping"))
+    (folder / "plan.toml").write_text("adaptive = true\n" + SETTINGS + MODELS)
     assert run(str(folder / "plan.toml"), "-o", str(folder / "out")) == 0
     return folder / "out"
 
@@ -90,39 +108,85 @@ def number(cell: str) -> float:
 # --- what it finds ---------------------------------------------------------------------------------------------------
 
 
+def check_rows(folder: Path, table: dict[str, Any], first: str, name: str, average: bool) -> None:
+    """Both lines of a table about one run, from its TSV by pandas."""
+    frame = votes(folder, name)
+    assert len(frame) == IMAGES
+    rows = iter(table["rows"])
+    ours = next(row for row in rows if row[:2] == [first, "ours"])
+    answered = next(rows)
+    assert answered[:2] == ["", "of the answered"]
+    columns = [column for column in table["columns"] if column.startswith("r = ")]
+    assert len(columns) >= 6
+    for column, cell, other in zip(columns, ours[2:], answered[2:], strict=False):
+        hits = (frame["correct"] == 1) & (frame["radius"] >= float(column.removeprefix("r = ")))
+        assert number(cell) == pytest.approx(hits.mean(), abs=6e-4)
+        assert number(other) == pytest.approx(hits.sum() / (frame["predict"] >= 0).sum(), abs=6e-4)
+    if average:
+        assert number(ours[-1]) == pytest.approx((frame["radius"] * frame["correct"]).mean(), abs=6e-4)
+
+
 def test_tables_equal_the_votes(whole: Path) -> None:
     files = sorted(p.name for p in (whole / "votes").glob("*.tsv"))
     assert len(files) == 12  # 4 at their own sigma, 3 each of two networks trained at 0.25 at others, 2 predictions
     for method in METHODS:
-        frame = votes(whole, f"certify-{method}-trained0.25-sigma0.25")
-        assert len(frame) == IMAGES
         table = next(t for t in section(whole, "a")["tables"] if t["title"].startswith(method))
-        ours = next(row for row in table["rows"] if row[:2] == ["0.25", "ours"])
-        for column, cell in zip(table["columns"][2:-1], ours[2:-1], strict=True):
-            hits = (frame["correct"] == 1) & (frame["radius"] >= float(column.removeprefix("r = ")))
-            assert number(cell) == pytest.approx(hits.mean(), abs=6e-4)
-        assert number(ours[-1]) == pytest.approx((frame["radius"] * frame["correct"]).mean(), abs=6e-4)
+        check_rows(whole, table, "0.25", f"certify-{method}-trained0.25-sigma0.25", average=True)
+        frame = votes(whole, f"certify-{method}-trained0.25-sigma0.25")
         cp = next(row for row in section(whole, "b")["tables"][0]["rows"] if row[0] == method)
         assert number(cp[2]) == pytest.approx((frame["predict"] >= 0).mean(), abs=6e-4)
 
 
-def test_other_alphas_are_judged_from_the_same_votes(whole: Path) -> None:
-    """Radius 0 of continuous noise: the lower bound of Clopper and Pearson is above a half."""
+def trained_at_a_quarter(folder: Path, method: str) -> dict[str, Any]:
+    tables = section(folder, "c")["tables"]
+    return next(dict(t) for t in tables if t["title"].startswith(f"{method} trained at sigma 0.25"))
+
+
+def test_other_sigmas_equal_the_votes(whole: Path) -> None:
+    for method in ("IntRS-quant", "FloatRS-fp"):
+        table = trained_at_a_quarter(whole, method)
+        for sigma in ("0.12", "0.25", "0.5", "1"):
+            check_rows(whole, table, sigma, f"certify-{method}-trained0.25-sigma{sigma}", average=False)
+
+
+def test_time_and_size(whole: Path) -> None:
+    rows = section(whole, "h")["tables"][0]["rows"]
+    assert [row[0] for row in rows] == ["IntRS-quant", "IntRS-quant", "FloatRS-fp", "FloatRS-quant"]
     frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
-    tables = section(whole, "e")["tables"]
-    rows = next(t for t in tables if t["title"].startswith("FloatRS-fp"))["rows"]
+    each = pd.to_timedelta(frame["time"]).dt.total_seconds().mean()
+    _, network, seconds, rate, size, engine = rows[2]
+    assert (network, size) == (FLOAT, f"{(whole.parent / FLOAT).stat().st_size:,}")
+    assert number(seconds) == pytest.approx(each, rel=0.01)
+    assert float(rate.replace(",", "")) == pytest.approx((N + 50) / each, rel=0.01)
+    assert engine.startswith("onnxruntime ")
+
+
+def test_markdown_and_json_are_the_same(whole: Path) -> None:
+    lines = (whole / "results.md").read_text().splitlines()
+    for each in json.loads((whole / "results.json").read_text())["experiments"]:
+        for table in each["tables"]:
+            for row in table["rows"]:
+                assert f"| {' | '.join(escape(cell).replace('|', chr(92) + '|') for cell in row)} |" in lines
+
+
+def test_other_alphas_are_judged_from_the_same_votes(whole: Path) -> None:
+    """Continuous noise certifies r if the lower bound of Clopper and Pearson is above Phi(r / sigma)."""
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    table = next(t for t in section(whole, "e")["tables"] if t["title"].startswith("FloatRS-fp"))
+    radii = [float(column.removeprefix("r = ")) for column in table["columns"] if column.startswith("r = ")]
     shares = {}
     for alpha in ("0.1", "0.001", "0.0001"):
-        right = 0
+        right = [0] * len(radii)
         for line in frame.itertuples():
             chosen = max(range(3), key=[int(c) for c in str(line.counts0).split(",")].__getitem__)
             k = int(str(line.counts).split(",")[chosen])
-            tail = mpmath.betainc(k, N - k + 1, 0, 0.5, regularized=True) if k else 1
-            right += tail < float(alpha) and chosen == line.label
-        ours = next(row for row in rows if row[:2] == [alpha, "ours"])
-        shares[alpha] = number(ours[2])
-        assert shares[alpha] == pytest.approx(right / IMAGES, abs=6e-4)
-    assert shares["0.1"] >= shares["0.0001"]
+            for i, r in enumerate(radii):
+                tail = mpmath.betainc(k, N - k + 1, 0, mpmath.ncdf(r / 0.25), regularized=True) if k else 1
+                right[i] += tail < float(alpha) and chosen == line.label
+        ours = next(row for row in table["rows"] if row[:2] == [alpha, "ours"])
+        shares[alpha] = [number(cell) for cell in ours[2:-1]]
+        assert shares[alpha] == pytest.approx([hits / IMAGES for hits in right], abs=6e-4)
+    assert shares["0.1"] != shares["0.0001"]
 
 
 def test_predictions_and_the_papers_numbers(whole: Path) -> None:
@@ -145,13 +209,203 @@ def test_what_has_no_model_is_listed(whole: Path) -> None:
     assert "which does not exist" in page
 
 
-def test_figures_and_the_page(whole: Path) -> None:
+def test_figures(whole: Path) -> None:
     with Image.open(whole / "figures" / "noisy.png") as picture:
         assert picture.size == (2 * 4 * (1 + len(SIGMAS)), 2 * 4 * IMAGES)
     assert "<svg" in (whole / "figures" / "accuracy-sigma0.25.svg").read_text()
-    page = (whole / "report.html").read_text()
-    assert "IntRS-quant" in page
-    assert "FloatRS-fp, σ" not in page  # what the page says of proofs is not true of floats
+
+
+# --- adaptive runs ---------------------------------------------------------------------------------------------------
+
+
+def test_only_runs_of_experiment_c_are_adaptive(whole: Path, stopping: Path) -> None:
+    names = {p.stem for p in (stopping / "votes").glob("*.tsv")}
+    assert len(names) == 12
+    other = {name for name in names if name.endswith("-adaptive")}
+    assert other == {
+        f"certify-{method}-trained0.25-sigma{sigma}-adaptive"
+        for method in ("IntRS-quant", "FloatRS-fp")
+        for sigma in ("0.12", "0.5", "1")
+    }
+    for name in names - other:
+        assert votes(stopping, name).drop(columns="time").equals(votes(whole, name).drop(columns="time")), name
+
+
+def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path) -> None:
+    """Those that N votes of N certify: here by the formula for continuous noise."""
+    taken = []
+    for sigma in ("0.12", "0.5", "1"):
+        name = f"certify-FloatRS-fp-trained0.25-sigma{sigma}-adaptive"
+        asked = json.loads((stopping / "votes" / f"{name}.tsv.json").read_text())["adaptive"]
+        reach = float(sigma) * mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf("0.001") ** (mpmath.mpf(1) / N) - 1)
+        radii = [r for r in ("1/4", "1/2", "3/4", "1", "5/4", "3/2", "7/4") if float(Fraction(r)) <= reach]
+        assert asked == f"n={N} radii={','.join(['0', *radii])} give_up=7/10"
+        for method in ("IntRS-quant", "FloatRS-fp"):
+            name = f"certify-{method}-trained0.25-sigma{sigma}"
+            frame = votes(stopping, f"{name}-adaptive")
+            taken += list(frame["n"])
+            assert (frame["counts0"] == votes(whole, name)["counts0"]).all(), "the same samples"
+            table = trained_at_a_quarter(stopping, method)
+            check_rows(stopping, table, f"{sigma} (adaptive)", f"{name}-adaptive", average=False)
+    assert min(taken) < max(taken) <= N
+    c = section(stopping, "c")
+    mean = sum(taken) / len(taken)
+    assert c["done"].startswith(
+        f"8 runs of {IMAGES} images, {N} samples an image (and 50 to select); 6 of the runs are adaptive and took "
+        f"{mean:,.0f} on average, alpha"
+    )
+    assert any(note.startswith("Adaptive runs stop sampling") for note in c["notes"])
+    assert not any(note.startswith("Adaptive runs") for note in section(whole, "c")["notes"])
+
+
+def test_an_adaptive_run_resumes_and_verifies(
+    stopping: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a kill: two lines and a half are kept as they are, the end is the same; then nothing is sampled."""
+    plan = str(stopping.parent / "plan.toml")
+    path = stopping / "votes" / "certify-IntRS-quant-trained0.25-sigma0.5-adaptive.tsv"
+    before, lines = votes(stopping, path.stem), path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:9])
+    assert run(plan, "-o", str(stopping)) == 0
+    assert path.read_text().startswith("".join(lines[:3]))
+    assert votes(stopping, path.stem).drop(columns="time").equals(before.drop(columns="time"))
+    assert main(["verify", str(path)]) == 0
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("sampled again")
+
+    monkeypatch.setattr(Job, "answer", refuse)
+    assert run(plan, "-o", str(stopping)) == 0
+    assert "n = at most 400: done before" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [("n = 500", "adaptive: n=400"), ('n = 400\nalpha = "0.01"', "alpha: 1/1000 in the file")]
+)
+def test_a_changed_adaptive_plan_is_refused(
+    here: Path, change: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = 'data = "tiny.npz"\nimages = 2\nadaptive = true\nexperiments = "c"\n'
+    models = '\n[models.IntRS-quant]\n"0.12" = "int8.onnx"\n'
+    (here / "plan.toml").write_text(f"{begin}n = {N}{models}")
+    assert run("plan.toml", "-o", "out") == 0
+    (here / "out" / "votes" / "certify-IntRS-quant-trained0.12-sigma0.12.tsv").unlink()
+    (here / "out" / "votes" / "certify-IntRS-quant-trained0.12-sigma0.12.tsv.json").unlink()
+    (here / "plan.toml").write_text(f"{begin}{change}{models}")
+    assert run("plan.toml", "-o", "out") == 2
+    assert words in capsys.readouterr().err
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_all_methods(whole: Path) -> None:
+    found = read_page(whole / "report.html")
+    names = ["IntRS-quant, σ 0.25", "FloatRS-fp, σ 0.25", "FloatRS-quant, σ 0.25", "IntRS-quant, σ 0.5"]
+    assert [line["name"] for line in found.json["curves-data"]["runs"]] == names
+    for i, name in enumerate(names):
+        method, sigma = name.split(", σ ")
+        check_numbers(found, i, whole / "votes" / f"certify-{method}-trained{sigma}-sigma{sigma}.tsv")
+    shown = [curve["short"] for curve in found.json["curves-data"]["paper"] if curve["shown"]]
+    assert shown == ["IntRS-quant σ 0.25", "IntRS-quant σ 0.5", "FloatRS-fp σ 0.25", "FloatRS-quant σ 0.25"]
+    assert "FloatRS-fp, σ 0.25 and FloatRS-quant, σ 0.25 are in floating point, by the classical method" in found.text
+    assert [each["name"] for each in found.json["training-data"]] == ["net"]
+    assert "runs/gone, which does not exist" in (whole / "results.md").read_text()
+
+
+def test_names_in_the_plan_stay_words(whole: Path) -> None:
+    found = read_page(whole / "report.html")
+    assert FLOAT in found.text, "as text it is there"
+    assert not any(tag == "img" for tag, _ in found.tags)
+    assert found.json["gallery-data"]["runs"][0]["classes"][0] == HOSTILE
+    assert "<img" not in (whole / "results.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+@in_browser
+def test_the_page_of_a_quick_reproduction(browser: Browser, whole: Path) -> None:
+    """Charts draw, values are shown and are those of the votes, and by keyboard too; nothing goes wrong."""
+    browser.open(whole / "report.html")
+    lines = "[...document.querySelectorAll('#chart path.line[data-run]')].map(p => p.getTotalLength())"
+    assert len(browser.run(lines)) == 4
+    assert min(browser.run(lines)) > 100
+    assert browser.run("document.querySelectorAll('#chart path.line.paper').length") == 4
+    names = browser.run("[...document.querySelectorAll('#chart text.name')].map(t => t.textContent)")
+    assert names[1] == "FloatRS-fp, σ 0.25"
+    browser.point("#chart", 0.2)
+    (tip,) = browser.texts("#chart .tip")
+    radius = float(re.search(r"radius ([\d.]+)", tip)[1])  # type: ignore[index]
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    hits = int(((frame["correct"] == 1) & (frame["radius"] >= radius)).sum())
+    (line,) = browser.texts(".tip p[data-run='1']")
+    assert f"{100 * hits / IMAGES:.1f} % {hits} of {IMAGES}" in line.replace("\n", " ")
+    browser.click("#sigma input[value='0.5']")
+    assert browser.texts("#legend li")[0] == "IntRS-quant, σ 0.5"
+    assert len(browser.run(lines)) == 1
+    browser.run("document.getElementById('chart').focus()")
+    browser.press("ArrowRight", 3)
+    assert "radius 0.03" in browser.texts("#chart .tip")[0]
+    browser.point("#chart-accuracy", 0.95)
+    assert "quantization-aware" in browser.texts("#chart-accuracy .tip")[0]
+    assert browser.complaints == []
+    assert {url.partition(":")[0] for url in browser.requests} <= {"file", "data"}
+
+
+@in_browser
+def test_its_images_can_be_filtered_and_sorted(browser: Browser, whole: Path) -> None:
+    browser.open(whole / "report.html")
+    browser.choose("#pick-run", "FloatRS-fp, σ 0.25")
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    shown = "[...document.querySelectorAll('.card')].map(card => +card.dataset.idx)"
+    assert browser.run(shown) == list(frame["idx"])
+    browser.choose("#pick-sort", "many")
+    assert browser.run(shown) == list(frame.sort_values(["votes", "idx"], ascending=[False, True])["idx"])
+    browser.choose("#pick-sort", "index")
+    for kind, mask in (("abstained", frame["predict"] == -1), ("right", frame["correct"] == 1)):
+        assert mask.any()
+        browser.choose("#pick-kind", kind)
+        assert browser.run(shown) == list(frame[mask]["idx"])
+    browser.choose("#pick-kind", "every")
+    browser.choose("#pick-class", "0")
+    assert browser.run(shown) == list(frame[frame["label"] == 0]["idx"])
+    assert any(HOSTILE in verdict for verdict in browser.texts(".verdict"))
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.run("document.title") == "4 runs compared"
+    assert browser.complaints == []
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_its_page_fits_and_can_be_read(browser: Browser, whole: Path, dark: bool, width: int) -> None:
+    browser.open(whole / "report.html", width=width, height=844, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.point("#chart", 0.9)
+    left, right = browser.run("(b => [b.left, b.right])(document.querySelector('.tip').getBoundingClientRect())")
+    assert 0 <= left < right <= width
+    assert browser.run(CONTRAST) >= 4.5
+    background = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 60) is dark
+    assert browser.complaints == []
+
+
+@in_browser
+def test_its_page_by_keyboard(browser: Browser, whole: Path) -> None:
+    browser.open(whole / "report.html")
+    seen = []
+    for _ in range(40):
+        browser.press("Tab")
+        seen.append(browser.run("document.activeElement.id || document.activeElement.name"))
+    wanted = ["measure", "sigma", "chart", "run0", "run3", "copy-markdown", "chart-loss", "chart-accuracy", "pick-run"]
+    assert [name for name in seen if name in wanted][: len(wanted)] == wanted
+
+
+# --- more experiments ------------------------------------------------------------------------------------------------
 
 
 def test_prediction_at_the_samples_of_certificates_needs_no_votes_of_its_own(here: Path) -> None:
@@ -165,7 +419,7 @@ def test_prediction_at_the_samples_of_certificates_needs_no_votes_of_its_own(her
 def test_attacks(here: Path) -> None:
     pytest.importorskip("torch")
     settings = SETTINGS.replace("attacked = 0", "attacked = 2") + 'experiments = "fg"\n'
-    undefended = '[undefended]\nfloat = "float.onnx"\nint8 = "int8.onnx"\n'
+    undefended = f'[undefended]\nfloat = "{FLOAT}"\nint8 = "int8.onnx"\n'
     (here / "plan.toml").write_text(settings + MODELS + undefended)
     assert run("plan.toml", "-o", "out") == 0
     smoothed, bare = section(here / "out", "f"), section(here / "out", "g")
@@ -248,6 +502,10 @@ def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[
         ('data = "tiny.npz"\npaper = "mnist"', "paper must be one of"),
         ('data = "tiny.npz"\nexperiments = "az"', "there is no experiment 'z'"),
         ('data = "tiny.npz"\nexperiments = "aa"', "none twice"),
+        ('data = "tiny.npz"\nadaptive = 1', "adaptive must be true or false"),
+        ('data = "tiny.npz"\ntraining = "runs"', "training must be a list"),
+        ('data = "tiny.npz"\ntraining = [3]', "training must be text"),
+        ('data = "tiny.npz"\ntraining = ["."]', "not the folder of a training run"),
         ('data = "tiny.npz"\nmodels = 3', "models must be a table"),
         ('data = "tiny.npz"\n[models.IntRS]\n"0.25" = "x"', "the methods are IntRS-quant"),
         ('data = "tiny.npz"\n[models.IntRS-quant]\nmuch = "x"', "sigma must be a number"),

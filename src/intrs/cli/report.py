@@ -20,24 +20,28 @@ if TYPE_CHECKING:
 def report(args: Namespace) -> int:
     """Read the runs, draw their images, write the page."""
     from intrs.report.page import page
+    from intrs.report.training import open_trainings
 
     check_new(args.out, args.overwrite)
     entries = open_runs(args.results, args.label, joined=args.join)
+    trainings = open_trainings(args.training)
     images = None if args.no_images else _gallery(entries, args)
-    made = page(entries, images, title=args.title, which=args.paper).encode("utf-8", "backslashreplace")
-    write_whole(args.out, made)
+    made = page(entries, images, title=args.title, which=args.paper, trainings=trainings)
+    data = made.encode("utf-8", "backslashreplace")
+    write_whole(args.out, data)
     for remark in images.remarks if images else ():
         print(printable(remark))
     unfinished = [entry.name for entry in entries if not entry.log.complete]
     note = f"; unfinished: {', '.join(unfinished)}" if unfinished else ""
     shown = sum(len(run["cards"]) for run in images.runs) if images else 0
-    print(printable(f"{args.out}: runs: {len(entries)}, images: {shown}, {len(made):,} bytes{note}"))
+    print(printable(f"{args.out}: runs: {len(entries)}, images: {shown}, {len(data):,} bytes{note}"))
     return 0
 
 
 def _gallery(entries: Sequence[Entry], args: Namespace) -> Gallery:
-    from intrs.report.gallery import gallery
+    from intrs.report.gallery import gallery, open_named
 
+    named = None if args.data is None else open_named(entries, args.data)
     most = sum(min(args.max_images, len(entry.log.answers)) for entry in entries)
     with meter(most, 0, "images") as show_progress:
-        return gallery(entries, args.data, args.max_images, lambda done: show_progress(done, f"image {done:,}"))
+        return gallery(entries, named, args.max_images, lambda done: show_progress(done, f"image {done:,}"))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intrs.errors import IntrsError
-from intrs.report.runs import METHODS, curve, curve_step, fitting_curves, guess_paper, paper_curves
+from intrs.report.runs import curve, curve_step, fitting_curves, guess_paper, paper_curves, shown_at_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +116,7 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
 def _draw_paper(ax: Axes, entries: Sequence[Entry], which: str) -> None:
     which = guess_paper(entries) if which == "auto" else which
     for found in fitting_curves(paper_curves(which), entries):
-        if found.method != METHODS[0]:
+        if not shown_at_first(found, entries):
             continue
         ax.plot(
             found.radii, found.values, ":", color=GREY, marker="o", markersize=2.5, linewidth=0.7,

@@ -41,15 +41,13 @@ class Gallery:
 
 
 def gallery(
-    entries: Sequence[Entry], data: str | None, most: int, progress: Callable[[int], object] | None = None
+    entries: Sequence[Entry], named: Images | None, most: int, progress: Callable[[int], object] | None = None
 ) -> Gallery:
     """Cards for at most `most` images a run, evenly spread over it.
 
-    data is where the images are; without it, runs on data that ship are shown. progress hears of every card.
+    named are the images of the runs; without them, runs on data that ship are shown. progress hears of every card.
     """
-    split = next((entry.log.run.split for entry in entries if entry.log.run), "test")
-    made, named = Gallery(), open_data(data, split) if data is not None else None
-    used = False
+    made, used = Gallery(), False
     for number, entry in enumerate(entries):
         images = named if named and _belongs(entry.log, named, strict=len(entries) == 1) else _shipped(entry.log)
         used |= images is named
@@ -61,8 +59,13 @@ def gallery(
         made.dimension = int(np.prod(images.image_shape))
         made.runs.append(_run(made, number, entry, images, most, progress))
     if named and not used:
-        raise IntrsError(f"{data} is the data of none of these runs")
+        raise IntrsError(f"{named.name} is the data of none of these runs")
     return made
+
+
+def open_named(entries: Sequence[Entry], data: str) -> Images:
+    """The images that the user names, of the split that the runs are about."""
+    return open_data(data, next((entry.log.run.split for entry in entries if entry.log.run), "test"))
 
 
 def _shipped(log: Log) -> Images | None:

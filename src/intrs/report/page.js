@@ -324,7 +324,7 @@
   const leftOut = new Set();
   const PHASES = { float: "float", qat: "quantization-aware" };
   const SERIES = {
-    loss: [{ key: "loss", name: () => "training", style: "" }],
+    loss: [{ key: "loss", name: () => "loss", style: "" }],
     accuracy: [{ key: "watched", name: (run) => run.watched_name, style: "" }, { key: "train", name: () => "training", style: " dashed" }],
   };
 
@@ -332,7 +332,7 @@
   function limits(values, most) {
     const [low, high] = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
     const step = niceStep(Math.max(high - low, 0.02), 5);
-    return { low: Math.max(0, Math.floor(low / step + 1e-9) * step), high: Math.min(most, Math.ceil(high / step + 0.2) * step) };
+    return { low: Math.max(0, Math.floor(low / step + 1e-9) * step), high: Math.min(most, Math.ceil(high / step + 0.1) * step) };
   }
 
   function trainingView(what) {

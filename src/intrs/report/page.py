@@ -10,26 +10,47 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from intrs import __version__
+from intrs.noise import plain
 from intrs.report.gallery import Gallery
 from intrs.report.provenance import provenance
-from intrs.report.runs import MEASURES, METHODS, curve, curve_step, fitting_curves, guess_paper, paper, paper_curves
+from intrs.report.runs import (
+    MEASURES,
+    METHODS,
+    curve,
+    curve_step,
+    fitting_curves,
+    guess_paper,
+    paper,
+    paper_curves,
+    shown_at_first,
+)  # fmt: skip
 from intrs.report.tables import bars, table, text
-from intrs.report.words import assumptions, brief, cautions, findings, headline, meaning
+from intrs.report.training import as_data, section
+from intrs.report.words import assumptions, brief, cautions, findings, headline, meaning, motto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from intrs.metrics import Share
     from intrs.report.runs import Entry
+    from intrs.report.training import Training
 
 
-def page(entries: Sequence[Entry], images: Gallery | None = None, *, title: str = "", which: str = "auto") -> str:
+def page(
+    entries: Sequence[Entry],
+    images: Gallery | None = None,
+    *,
+    title: str = "",
+    which: str = "auto",
+    trainings: Sequence[Training] = (),
+) -> str:
     """The page as HTML. which names the paper's table to compare with: auto, none, cifar10 or caltech101."""
     images = images or Gallery()
     which = guess_paper(entries) if which == "auto" else which
     style, script = _shipped("page.css"), _shipped("page.js")
     return Template(_shipped("page.html")).substitute(
         title=text(title or headline(entries)),
+        motto=motto(entries),
         policy=_policy(style, script),
         style=style,
         script=script,
@@ -38,6 +59,8 @@ def page(entries: Sequence[Entry], images: Gallery | None = None, *, title: str 
         paper_note=text(_paper_note(which)),
         bars=bars(entries),
         table=table(entries),
+        training=section(trainings, entries),
+        training_data=_json(as_data(trainings)),
         assumptions=_items(assumptions(entries, images.dimension)),
         provenance=provenance(entries),
         curves=_json(_curves(entries, which)),
@@ -102,17 +125,24 @@ def _curves(entries: Sequence[Entry], which: str) -> dict[str, Any]:
     return {
         "step": float(step),
         "runs": [
-            {"number": number, "name": entry.name, "measures": {m: _points(curve(entry, m, step)) for m in MEASURES}}
+            {
+                "number": number, "name": entry.name, "sigma": _sigma(entry),
+                "measures": {m: _points(curve(entry, m, step)) for m in MEASURES},
+            }
             for number, entry in drawn
         ],
         "paper": [
             {
-                "name": c.name, "short": c.short, "method": METHODS.index(c.method), "radii": c.radii,
-                "values": c.values, "shown": c.method == METHODS[0],
+                "name": c.name, "short": c.short, "method": METHODS.index(c.method), "sigma": plain(c.sigma),
+                "radii": c.radii, "values": c.values, "shown": shown_at_first(c, entries),
             }
             for c in fitting
         ],
     }  # fmt: skip
+
+
+def _sigma(entry: Entry) -> str | None:
+    return None if entry.sigma is None else plain(entry.sigma)
 
 
 def _points(shares: Sequence[Share]) -> dict[str, list[float]]:

@@ -36,6 +36,7 @@ class Entry:
 
     name: str
     log: Log
+    method: str = ""  # of METHODS, if known: a results file does not say it
 
     @property
     def sigma(self) -> Fraction | None:
@@ -151,6 +152,12 @@ def fitting_curves(curves: Sequence[PaperCurve], entries: Sequence[Entry]) -> li
     """The paper's curves at the sigmas of these runs."""
     sigmas = {entry.sigma for entry in entries}
     return [curve for curve in curves if curve.sigma in sigmas]
+
+
+def shown_at_first(curve: PaperCurve, entries: Sequence[Entry]) -> bool:
+    """Whether a curve of the paper is about a method that is here; the paper's own method, if that is not known."""
+    methods = {entry.method for entry in entries if entry.sigma == curve.sigma and entry.method}
+    return curve.method in (methods or METHODS[:1])
 
 
 def guess_paper(entries: Sequence[Entry]) -> str:

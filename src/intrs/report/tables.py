@@ -52,8 +52,8 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
         f'<td><span class="value">{_samples(log)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
         _mean(log.average_radius() if log.has_radii else None, "acr"),
-        f'<td data-metric="cp">{_share(log.answered())}</td>',
-        f'<td data-metric="plain">{_share(plain_share)}</td>' if (plain_share := log.plain_accuracy()) else NOTHING,
+        f'<td data-metric="cp">{share_html(log.answered())}</td>',
+        f'<td data-metric="plain">{share_html(plain_share)}</td>' if (plain_share := log.plain_accuracy()) else NOTHING,
         *(_at(entry, radius) for radius in radii),
     ]
     return f'<tr data-run="{number}">{"".join(cells)}</tr>'
@@ -69,11 +69,12 @@ def _samples(log: Log) -> str:
 def _at(entry: Entry, radius: Fraction) -> str:
     if radius and not entry.log.has_radii:
         return NOTHING
-    shares = "".join(f'<span class="of-{m}">{_share(entry.measure(m, radius))}</span>' for m in MEASURES)
+    shares = "".join(f'<span class="of-{m}">{share_html(entry.measure(m, radius))}</span>' for m in MEASURES)
     return f'<td data-metric="at" data-radius="{plain(radius)}">{shares}</td>'
 
 
-def _share(share: Share) -> str:
+def share_html(share: Share) -> str:
+    """A percentage, and its interval below it."""
     if share.value is None or share.interval is None:
         return '<span class="value">–</span>'
     low, high = share.interval

@@ -33,8 +33,8 @@ def bound_name(run: Run) -> str:
 
 def motto(entries: Sequence[Entry]) -> str:
     """The line above the title, which must not promise integers where there are none."""
-    runs = [entry.log.run for entry in entries]
-    return "certified robustness" if all(run and is_classical(run) for run in runs) else "certified robustness in integers"
+    floats = all(entry.log.run and is_classical(entry.log.run) for entry in entries)
+    return "certified robustness" + ("" if floats else " in integers")
 
 
 def percent(share: Share) -> str:

@@ -1,4 +1,4 @@
-"""What a reproduction writes at its end: Markdown, JSON, figures, and the page of the integer runs."""
+"""What a reproduction writes at its end: Markdown, JSON, figures, and the page of all methods' runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 from intrs import __version__
 from intrs.noise import Noise, plain
 from intrs.report.runs import METHODS, Entry
-from intrs.reproduce.plan import NOISE, SIGMAS
+from intrs.report.tables import text
+from intrs.reproduce.plan import SIGMAS
 from intrs.reproduce.tables import sections
 from intrs.results import write_whole
 from intrs.votes import noisy_images
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 FIGURES = "figures"
 SHOWN = 8  # images under noise
 ENLARGED = 2
+CARDS = 40  # images of each run on the page, which has up to 12
 FORMAT = "intrs reproduction 1"
 
 
@@ -42,12 +44,12 @@ def write(found: Found) -> list[Path]:
 def _markdown(found: Found, made: list[Section]) -> str:
     plan = found.plan
     begin = (
-        f"intrs {__version__}, {platform.platform()}, Python {platform.python_version()}. Data: {found.data.name}, "
-        f"{min(plan.images, len(found.data))} images; n = {plan.n:,}, n0 = {plan.n0:,}, alpha = {plan.alpha}, "
-        f"seed {plan.seed}."
+        f"intrs {__version__}, {platform.platform()}, Python {platform.python_version()}. "
+        f"Data: {text(found.data.name)}, {min(plan.images, len(found.data))} images; n = {plan.n:,}, n0 = {plan.n0:,}, "
+        f"alpha = {plan.alpha}, seed {plan.seed}."
     )
-    networks = [f"- {m} trained at sigma {plain(s)}: {Path(spec).name}" for m, s, spec in plan.models]
-    absent = [f"The plan names {spec}, which does not exist." for spec in plan.absent]
+    networks = [f"- {m} trained at sigma {plain(s)}: {text(Path(spec).name)}" for m, s, spec in plan.models]
+    absent = [f"The plan names {text(spec)}, which does not exist." for spec in plan.absent]
     return (
         "\n\n".join(["# The paper's experiments", begin, "\n".join(networks), *absent, *(s.markdown() for s in made)])
         + "\n"
@@ -89,8 +91,9 @@ def _curves(found: Found) -> list[str]:
 
 
 def _entries(found: Found) -> list[Entry]:
-    wanted = [(m, s, found.log(found.plan.certify(m, s, s))) for m in METHODS for s in SIGMAS]
-    return [Entry(f"{method}, σ {plain(sigma)}", log) for method, sigma, log in wanted if log]
+    """The runs at the sigma of training; methods at one sigma stand together, so that their colours differ."""
+    wanted = [(m, s, found.log(found.plan.certify(m, s, s))) for s in SIGMAS for m in METHODS]
+    return [Entry(f"{method}, σ {plain(sigma)}", log, method) for method, sigma, log in wanted if log]
 
 
 def _noisy(found: Found) -> str:
@@ -115,12 +118,15 @@ def _noisy(found: Found) -> str:
 
 
 def _page(found: Found) -> list[Path]:
-    """`intrs report` on the runs in integers: what it says of their proofs does not hold for the classical method."""
+    """`intrs report` on the runs at the sigma of training."""
+    from intrs.report.gallery import gallery
     from intrs.report.page import page
 
-    entries = [e for e in _entries(found) if e.log.run and e.log.run.noise == NOISE["IntRS-quant"]]
+    entries = _entries(found)
     if not entries:
         return []
+    images = gallery(entries, found.data, CARDS)
+    made = page(entries, images, which=found.plan.paper, trainings=found.trainings())
     path = found.folder / "report.html"
-    write_whole(path, page(entries, which=found.plan.paper).encode("utf-8", "backslashreplace"))
+    write_whole(path, made.encode("utf-8", "backslashreplace"))
     return [path]

@@ -1,14 +1,17 @@
 """The plan: a TOML file checked key by key, and from it the votes that each experiment needs.
 
 Votes are counted once for (method, sigma of training, sigma of certification) and shared: another alpha or radius, and
-the certified percentage, need no sampling of their own.
+the certified percentage, need no sampling of their own. If the plan says so, runs that only experiment c needs are
+adaptive: its tables want a few radii, which take far fewer samples to decide.
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -36,8 +39,15 @@ FIXED_SIGMA = Fraction("0.25")  # of the experiments that the paper does with on
 TRAINED = tuple(map(Fraction, ("0.12", "0.25")))  # networks of experiment c
 COMPARED = ("IntRS-quant", "FloatRS-fp")  # methods that the paper shows in c and d
 PREDICTIONS = (100, 1000, 10_000, 100_000)
-MOST_BYTES, MOST_IMAGES, MOST_SAMPLES = 2**20, 10**6, 10**7
+MOST_BYTES, MOST_IMAGES, MOST_SAMPLES, MOST_TRAININGS = 2**20, 10**6, 10**7, 100
 QUICK = {"images": 100, "n": 1000, "attacked": 0}
+
+
+@cache
+def other_numbers() -> dict[str, Any]:
+    """The paper's numbers beside those of `intrs.report.runs.paper`, as transcribed."""
+    found: dict[str, Any] = json.loads((files("intrs.reproduce") / "paper.json").read_text("utf-8"))
+    return found
 
 
 @dataclass(frozen=True)
@@ -49,11 +59,12 @@ class Sampling:
     sigma: Fraction
     n: int
     command: str = "certify"
+    adaptive: bool = False  # n is the most then
 
     @property
     def name(self) -> str:
         """Of the file, without its ending."""
-        n = f"-n{self.n}" if self.command == "predict" else ""
+        n = f"-n{self.n}" if self.command == "predict" else "-adaptive" if self.adaptive else ""
         return f"{self.command}-{self.method}-trained{plain(self.trained)}-sigma{plain(self.sigma)}{n}"
 
 
@@ -70,9 +81,11 @@ class Plan:
     alpha: str = "0.001"
     seed: int = 1
     attacked: int = 100
+    adaptive: bool = False
     experiments: str = "".join(TITLES)
     models: tuple[tuple[str, Fraction, str], ...] = ()
     undefended: tuple[tuple[str, str], ...] = ()
+    training: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
     def model(self, method: str, trained: Fraction) -> str | None:
@@ -93,8 +106,8 @@ class Plan:
         return []
 
     def certify(self, method: str, trained: Fraction, sigma: Fraction) -> Sampling:
-        """Votes for certificates."""
-        return Sampling(method, trained, sigma, self.n)
+        """Votes for certificates. Those at another sigma than in training are for experiment c alone."""
+        return Sampling(method, trained, sigma, self.n, adaptive=self.adaptive and trained != sigma)
 
     def predict(self, method: str, n: int) -> Sampling:
         """Votes for predictions; those over as many samples as certificates take are the same votes."""
@@ -144,27 +157,35 @@ def _bytes(path: Path) -> bytes:
 
 NUMBERS = {"images": MOST_IMAGES, "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "attacked": MOST_IMAGES}
 TEXTS = ("data", "split", "paper", "alpha", "experiments")
-TABLES = ("models", "undefended")
+KEYS = (*NUMBERS, *TEXTS, "models", "undefended", "seed", "adaptive", "training")
 
 
 def _plan(found: dict[str, Any], folder: Path) -> Plan:
-    if unknown := [key for key in found if key not in (*NUMBERS, *TEXTS, *TABLES, "seed")]:
-        raise IntrsError(
-            f"there is no setting {unknown[0]!r}; there are {', '.join((*NUMBERS, *TEXTS, *TABLES, 'seed'))}"
-        )
+    if unknown := [key for key in found if key not in KEYS]:
+        raise IntrsError(f"there is no setting {unknown[0]!r}; there are {', '.join(KEYS)}")
     values: dict[str, Any] = {
         key: _number(found, key, most, 0 if key == "attacked" else 1) for key, most in NUMBERS.items() if key in found
     }
     values |= {key: _text(found[key], key) for key in TEXTS if key in found}
     if "seed" in found:
         values["seed"] = _number(found, "seed", 2**63 - 1, 0)
+    if "adaptive" in found:
+        values["adaptive"] = _flag(found["adaptive"], "adaptive")
     if "data" not in values:
         raise IntrsError("it does not say which data; give data = 'cifar10' or a path")
     values["data"] = _place(values["data"], folder)
     models, absent = _models(found.get("models", {}), folder)
     undefended = _undefended(found.get("undefended", {}), folder)
     lost = [spec for _, spec in undefended if not Path(spec).exists()]
-    made = Plan(**values, models=models, undefended=() if lost else undefended, absent=(*absent, *lost))
+    training = _training(found.get("training", []), folder)
+    gone = [spec for spec in training if not Path(spec).exists()]
+    made = Plan(
+        **values,
+        models=models,
+        undefended=() if lost else undefended,
+        training=tuple(spec for spec in training if spec not in gone),
+        absent=(*absent, *lost, *gone),
+    )
     _check(made)
     return made
 
@@ -190,6 +211,18 @@ def _text(value: Any, key: str) -> str:
     if type(value) is not str or not 0 < len(value) <= 4096:
         raise IntrsError(f"{key} must be text in quotes, not {value!r}")
     return value
+
+
+def _flag(value: Any, key: str) -> bool:
+    if type(value) is not bool:
+        raise IntrsError(f"{key} must be true or false, not {value!r}")
+    return value
+
+
+def _training(found: Any, folder: Path) -> list[str]:
+    if not isinstance(found, list) or len(found) > MOST_TRAININGS:
+        raise IntrsError(f'training must be a list of at most {MOST_TRAININGS} folders, such as ["runs/a", "runs/b"]')
+    return [_place(_text(spec, "training"), folder) for spec in found]
 
 
 def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], ...], tuple[str, ...]]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs import results
+from intrs.adaptive.tables import squared
+from intrs.certificate import Certifier, parse_alpha
 from intrs.cli.arguments import parse
 from intrs.cli.job import open_job
 from intrs.cli.run import work
@@ -15,14 +19,14 @@ from intrs.cli.screen import duration, show
 from intrs.data import open_data
 from intrs.errors import IntrsError
 from intrs.metrics import read
-from intrs.noise import plain
-from intrs.reproduce.plan import FIXED_SIGMA, NOISE
+from intrs.noise import Noise, plain
+from intrs.report.training import open_trainings
+from intrs.reproduce.plan import FIXED_SIGMA, NOISE, other_numbers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from intrs.data import Images
     from intrs.metrics import Log
+    from intrs.report.training import Training
     from intrs.reproduce.plan import Plan, Sampling
 
 VOTES = "votes"
@@ -52,6 +56,15 @@ class Found:
         """Where the votes are kept."""
         return self.folder / VOTES / f"{sampling.name}.tsv"
 
+    def certifier(self, sampling: Sampling) -> Certifier:
+        """What n votes certify."""
+        noise = Noise.of(NOISE[sampling.method], sampling.sigma)
+        return Certifier(noise, self.dimension, sampling.n, parse_alpha(self.plan.alpha))
+
+    def trainings(self) -> list[Training]:
+        """The learning curves that the page shows."""
+        return open_trainings([Path(spec) for spec in self.plan.training])
+
 
 def open_folder(plan: Plan, folder: Path) -> Found:
     """The run folder, made if need be; another folder with something in it is left alone."""
@@ -63,7 +76,9 @@ def open_folder(plan: Plan, folder: Path) -> Found:
         (folder / VOTES).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise IntrsError(f"cannot make {folder}: {error.strerror or error}") from None
-    return Found(plan, folder, open_data(plan.data, plan.split))
+    found = Found(plan, folder, open_data(plan.data, plan.split))
+    found.trainings()  # what cannot be read is said before hours of work
+    return found
 
 
 def sample(found: Found, threads: int) -> None:
@@ -76,28 +91,36 @@ def sample(found: Found, threads: int) -> None:
 
 
 def _sample(found: Found, sampling: Sampling, threads: int, place: str) -> None:
-    job = open_job(parse(_arguments(found.plan, sampling, threads)))
+    job = open_job(parse(_arguments(found, sampling, threads)))
     job.check_decisive()
     path = found.path(sampling)
     with results.resume(path, job.run, job.indices) as writer:
         left = len(job.positions) - len(writer.rows)
-        words = f"{left} images left" if left else "done before"
+        words, most = f"{left} images left" if left else "done before", "at most " if sampling.adaptive else ""
         if left:
-            words += f", about {duration(left * job.samples_per_image() / job.rate())}"
-        show(place, f"{sampling.name}, {len(job.positions)} images, n = {job.run.n:,}: {words}")
+            words += f", {most or 'about '}{duration(left * job.samples_per_image() / job.rate())}"
+        show(place, f"{sampling.name}, {len(job.positions)} images, n = {most}{job.run.n:,}: {words}")
         work(job, writer, {})
 
 
-def _arguments(plan: Plan, sampling: Sampling, threads: int) -> list[str]:
+def _arguments(found: Found, sampling: Sampling, threads: int) -> list[str]:
     """The command line that would do the same."""
+    plan = found.plan
     model = plan.model(sampling.method, sampling.trained)
     assert model
     n0 = ["--n0", str(plan.n0)] if sampling.command == "certify" else []
+    adaptive = ["--adaptive", "--radii", ",".join(asked_radii(found, sampling))] if sampling.adaptive else []
     return [
         sampling.command, model, plan.data, "--split", plan.split, "--noise", NOISE[sampling.method],
-        "--sigma", str(sampling.sigma), "--n", str(sampling.n), *n0, "--alpha", plan.alpha,
+        "--sigma", str(sampling.sigma), "--n", str(sampling.n), *n0, *adaptive, "--alpha", plan.alpha,
         "--seed", str(plan.seed), "--max", str(plan.images), *_threads(threads),
     ]  # fmt: skip
+
+
+def asked_radii(found: Found, sampling: Sampling) -> list[str]:
+    """The radii of experiment c's tables that n samples can certify; 0 is the class itself, or an abstention."""
+    largest = found.certifier(sampling).largest() or 0
+    return ["0", *(r for r in other_numbers()["other_sigma"]["radii"] if squared(Fraction(r)) <= largest)]
 
 
 def _threads(threads: int) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from functools import cache
-from importlib.resources import files
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from intrs.certificate import Certified, Certifier, parse_alpha
@@ -17,7 +17,8 @@ from intrs.cli.job import find_model
 from intrs.metrics import Answer, Log, Share
 from intrs.noise import PIXEL_RANGE, Noise, plain
 from intrs.report.runs import METHODS, paper
-from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, NOISE, PREDICTIONS, SIGMAS, TITLES, TRAINED
+from intrs.report.tables import text
+from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, NOISE, PREDICTIONS, SIGMAS, TITLES, TRAINED, other_numbers
 from intrs.reproduce.run import NO_RUNTIME, NO_TORCH, attacks
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Votes
@@ -36,6 +37,10 @@ FIGURE_ONLY = "The paper shows this in a figure and gives no numbers."
 INTERVALS = "In brackets: 95 % interval for the images, which are a sample (Clopper and Pearson)."
 DENOMINATORS = (
     "“ours” is the share of all images; “of the answered” is the paper's formula, which leaves abstentions out."
+)
+ADAPTIVE = (
+    "Adaptive runs stop sampling an image when every radius of the table that n samples can reach is certified or "
+    "given up. Their certificates are as sure as the others; all n samples would certify a few more (docs/adaptive.md)."
 )
 
 
@@ -88,13 +93,6 @@ class Section:
             "figures": list(self.figures),
             "not_run": list(self.not_run),
         }
-
-
-@cache
-def other_numbers() -> dict[str, Any]:
-    """The paper's numbers beside those of `intrs.report.runs.paper`, as transcribed."""
-    found: dict[str, Any] = json.loads((files("intrs.reproduce") / "paper.json").read_text("utf-8"))
-    return found
 
 
 def sections(found: Found) -> list[Section]:
@@ -156,18 +154,24 @@ def _other_sigma(found: Found) -> Section:
         for method in COMPARED:
             known = found.plan.paper == "cifar10"
             numbers = _by_sigma(theirs[plain(trained)][method]) if known else {}
+            samplings = {sigma: found.plan.certify(method, trained, sigma) for sigma in SIGMAS}
             rows = [
                 row
-                for sigma in SIGMAS
-                if (log := found.log(found.plan.certify(method, trained, sigma)))
-                for row in _accuracy_rows(log, plain(sigma), radii, _with_dash(numbers.get(sigma)), average=False)
+                for sigma, s in samplings.items()
+                if (log := found.log(s))
+                for row in _accuracy_rows(log, _certified_at(s), radii, _with_dash(numbers.get(sigma)), average=False)
             ]
             if rows:
                 title = f"{method} trained at sigma {plain(trained)}"
                 columns = ("certified at", "", *(f"r = {r}" for r in radii))
                 place = theirs[plain(trained)]["table"] if known else None
                 tables.append(Table(_beside(title, place), columns, tuple(rows)))
-    return _section(found, "c", tables, [DENOMINATORS, INTERVALS, *_reach(found)])
+    adaptive = [ADAPTIVE] if found.plan.adaptive else []
+    return _section(found, "c", tables, [DENOMINATORS, INTERVALS, *adaptive, *_reach(found)])
+
+
+def _certified_at(sampling: Sampling) -> str:
+    return plain(sampling.sigma) + (" (adaptive)" if sampling.adaptive else "")
 
 
 def _other_alphas(found: Found) -> Section:
@@ -348,12 +352,21 @@ def _done(found: Found, letter: str) -> str:
     logs: list[tuple[Sampling, Log]] = [(s, log) for s in found.plan.needs(letter) if (log := found.log(s))]
     images = sorted({len(log.rows) for _, log in logs})
     time = sum(seconds(log) for _, log in logs)
-    samples = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in logs}))
+    fixed = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in logs if not s.adaptive}))
     return (
         f"{len(logs)} {'run' if len(logs) == 1 else 'runs'} of {' or '.join(map(str, images))} images, "
-        f"{samples} samples an image (and {found.plan.n0:,} to select), alpha {found.plan.alpha}, "
-        f"seed {found.plan.seed}; sampling took {time:,.0f} s in all, shared with the other experiments."
+        f"{fixed} samples an image (and {found.plan.n0:,} to select){_adaptive_ones(logs)}, "
+        f"alpha {found.plan.alpha}, seed {found.plan.seed}; sampling took {time:,.0f} s in all, "
+        "shared with the other experiments."
     )
+
+
+def _adaptive_ones(logs: Sequence[tuple[Sampling, Log]]) -> str:
+    """How many runs are adaptive, and what they took."""
+    taken = [[row.n for row in log.rows] for sampling, log in logs if sampling.adaptive]
+    if not taken:
+        return ""
+    return f"; {len(taken)} of the runs are adaptive and took {fmean(chain.from_iterable(taken)):,.0f} on average"
 
 
 def _reach(found: Found) -> list[str]:
@@ -363,7 +376,7 @@ def _reach(found: Found) -> list[str]:
         return []
     alpha, reached = parse_alpha(plan.alpha), []
     for sigma in SIGMAS:
-        largest = Certifier(Noise("discrete", sigma), found.dimension, plan.n, alpha).largest() or 0
+        largest = found.certifier(plan.certify(METHODS[0], sigma, sigma)).largest() or 0
         reached.append(f"{Certified(0, largest, plan.n, plan.n, alpha).radius_text(3)} at sigma {plain(sigma)}")
     return [
         f"The paper takes {PAPER_N:,} samples. With {plan.n:,}, IntRS-quant certifies at most {', '.join(reached)}."
@@ -390,8 +403,9 @@ def _with_dash(numbers: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return numbers and ("–", *numbers)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _cell(words: str) -> str:
+    """Names of files may hold anything; Markdown takes HTML, so it is escaped here too."""
+    return text(words).replace("|", "\\|").replace("\n", " ")
 
 
 _MAKERS: dict[str, Callable[[Found], Section]] = {
