@@ -1,8 +1,8 @@
 """The plan: a TOML file checked key by key, and from it the votes that each experiment needs.
 
 Votes are counted once for (method, sigma of training, sigma of certification) and shared: another alpha or radius, and
-the certified percentage, need no sampling of their own. If the plan says so, runs that only experiment c needs are
-adaptive: its tables want a few radii, which take far fewer samples to decide.
+the certified percentage, need no sampling of their own. If the plan says so, runs are adaptive, but for those whose
+votes are judged again or timed: tables want a few radii, which take far fewer samples to decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from intrs import zoo
 from intrs.certificate import parse_alpha
 from intrs.errors import IntrsError
 from intrs.noise import parse_sigma, plain
-from intrs.report.runs import METHODS, PAPERS
+from intrs.report.runs import METHODS, PAPERS, paper
 
 TITLES = {
     "a": "Certified accuracy against radius",
@@ -40,7 +40,8 @@ TRAINED = tuple(map(Fraction, ("0.12", "0.25")))  # networks of experiment c
 COMPARED = ("IntRS-quant", "FloatRS-fp")  # methods that the paper shows in c and d
 PREDICTIONS = (100, 1000, 10_000, 100_000)
 MOST_BYTES, MOST_IMAGES, MOST_SAMPLES, MOST_TRAININGS = 2**20, 10**6, 10**7, 100
-QUICK = {"images": 100, "n": 1000, "attacked": 0}
+QUICK = {"images": 100, "n": 1000, "adaptive": 1000, "attacked": 0}
+DEFAULT_RADII = ("0.25", "0.5", "0.75", "1.0", "1.25", "1.5")
 
 
 @cache
@@ -81,7 +82,7 @@ class Plan:
     alpha: str = "0.001"
     seed: int = 1
     attacked: int = 100
-    adaptive: bool = False
+    adaptive: int = 0  # the most samples of adaptive runs; 0: there are none
     experiments: str = "".join(TITLES)
     models: tuple[tuple[str, Fraction, str], ...] = ()
     undefended: tuple[tuple[str, str], ...] = ()
@@ -95,19 +96,20 @@ class Plan:
     def needs(self, experiment: str) -> list[Sampling]:
         """All votes that an experiment wants, whether or not their network is there."""
         match experiment:
-            case "a" | "b" | "h":
+            case "a" | "b":
                 return [self.certify(m, s, s) for m in METHODS for s in SIGMAS]
             case "c":
                 return [self.certify(m, t, s) for t in TRAINED for m in COMPARED for s in SIGMAS]
             case "d":
                 return [self.predict(m, n) for m in COMPARED for n in PREDICTIONS if n <= self.n]
-            case "e":
+            case "e" | "h":
                 return [self.certify(m, FIXED_SIGMA, FIXED_SIGMA) for m in METHODS]
         return []
 
     def certify(self, method: str, trained: Fraction, sigma: Fraction) -> Sampling:
-        """Votes for certificates. Those at another sigma than in training are for experiment c alone."""
-        return Sampling(method, trained, sigma, self.n, adaptive=self.adaptive and trained != sigma)
+        """Votes for certificates. Experiments d, e and h want a fixed number of them, at one sigma."""
+        adaptive = bool(self.adaptive) and not trained == sigma == FIXED_SIGMA
+        return Sampling(method, trained, sigma, self.adaptive if adaptive else self.n, adaptive=adaptive)
 
     def predict(self, method: str, n: int) -> Sampling:
         """Votes for predictions; those over as many samples as certificates take are the same votes."""
@@ -118,6 +120,11 @@ class Plan:
         """What can be sampled, each once, in the order of the experiments."""
         wanted = dict.fromkeys(s for letter in self.experiments for s in self.needs(letter))
         return [s for s in wanted if self.model(s.method, s.trained)]
+
+    def radii(self) -> list[str]:
+        """All radii of the tables of certified accuracy."""
+        of_a = paper()["tables"].get(self.paper, {}).get("radii", DEFAULT_RADII)
+        return sorted({*of_a, *other_numbers()["other_sigma"]["radii"]}, key=Fraction)
 
     def missing(self, experiment: str) -> list[str]:
         """The networks that an experiment lacks, a line a method."""
@@ -155,22 +162,23 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-NUMBERS = {"images": MOST_IMAGES, "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "attacked": MOST_IMAGES}
+NUMBERS = {
+    "images": MOST_IMAGES, "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "adaptive": MOST_SAMPLES, "attacked": MOST_IMAGES,
+}  # fmt: skip
+MAY_BE_NONE = ("adaptive", "attacked")
 TEXTS = ("data", "split", "paper", "alpha", "experiments")
-KEYS = (*NUMBERS, *TEXTS, "models", "undefended", "seed", "adaptive", "training")
+KEYS = (*NUMBERS, *TEXTS, "models", "undefended", "seed", "training")
 
 
 def _plan(found: dict[str, Any], folder: Path) -> Plan:
     if unknown := [key for key in found if key not in KEYS]:
         raise IntrsError(f"there is no setting {unknown[0]!r}; there are {', '.join(KEYS)}")
     values: dict[str, Any] = {
-        key: _number(found, key, most, 0 if key == "attacked" else 1) for key, most in NUMBERS.items() if key in found
+        key: _number(found, key, most, 0 if key in MAY_BE_NONE else 1) for key, most in NUMBERS.items() if key in found
     }
     values |= {key: _text(found[key], key) for key in TEXTS if key in found}
     if "seed" in found:
         values["seed"] = _number(found, "seed", 2**63 - 1, 0)
-    if "adaptive" in found:
-        values["adaptive"] = _flag(found["adaptive"], "adaptive")
     if "data" not in values:
         raise IntrsError("it does not say which data; give data = 'cifar10' or a path")
     values["data"] = _place(values["data"], folder)
@@ -210,12 +218,6 @@ def _number(found: dict[str, Any], key: str, most: int, least: int = 1) -> int:
 def _text(value: Any, key: str) -> str:
     if type(value) is not str or not 0 < len(value) <= 4096:
         raise IntrsError(f"{key} must be text in quotes, not {value!r}")
-    return value
-
-
-def _flag(value: Any, key: str) -> bool:
-    if type(value) is not bool:
-        raise IntrsError(f"{key} must be true or false, not {value!r}")
     return value
 
 

@@ -21,7 +21,7 @@ from intrs.errors import IntrsError
 from intrs.metrics import read
 from intrs.noise import Noise, plain
 from intrs.report.training import open_trainings
-from intrs.reproduce.plan import FIXED_SIGMA, NOISE, other_numbers
+from intrs.reproduce.plan import FIXED_SIGMA, NOISE
 
 if TYPE_CHECKING:
     from intrs.data import Images
@@ -118,9 +118,9 @@ def _arguments(found: Found, sampling: Sampling, threads: int) -> list[str]:
 
 
 def asked_radii(found: Found, sampling: Sampling) -> list[str]:
-    """The radii of experiment c's tables that n samples can certify; 0 is the class itself, or an abstention."""
+    """The radii of the tables that n samples can certify; 0 is the class itself, or an abstention."""
     largest = found.certifier(sampling).largest() or 0
-    return ["0", *(r for r in other_numbers()["other_sigma"]["radii"] if squared(Fraction(r)) <= largest)]
+    return ["0", *(r for r in found.plan.radii() if squared(Fraction(r)) <= largest)]
 
 
 def _threads(threads: int) -> list[str]:

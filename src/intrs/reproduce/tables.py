@@ -18,7 +18,17 @@ from intrs.metrics import Answer, Log, Share
 from intrs.noise import PIXEL_RANGE, Noise, plain
 from intrs.report.runs import METHODS, paper
 from intrs.report.tables import text
-from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, NOISE, PREDICTIONS, SIGMAS, TITLES, TRAINED, other_numbers
+from intrs.reproduce.plan import (
+    COMPARED,
+    DEFAULT_RADII,
+    FIXED_SIGMA,
+    NOISE,
+    PREDICTIONS,
+    SIGMAS,
+    TITLES,
+    TRAINED,
+    other_numbers,
+)
 from intrs.reproduce.run import NO_RUNTIME, NO_TORCH, attacks
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Votes
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
 
 ALPHAS = ("0.1", "0.01", "0.001", "0.0001")
 PAPER_N = 100_000
-DEFAULT_RADII = ("0.25", "0.5", "0.75", "1.0", "1.25", "1.5")
 FIGURE_ONLY = "The paper shows this in a figure and gives no numbers."
 INTERVALS = "In brackets: 95 % interval for the images, which are a sample (Clopper and Pearson)."
 DENOMINATORS = (
@@ -113,13 +122,13 @@ def _certified_accuracy(found: Found) -> Section:
         rows = [
             row
             for sigma in SIGMAS
-            if (log := found.log(found.plan.certify(method, sigma, sigma)))
-            for row in _accuracy_rows(log, plain(sigma), radii, numbers.get(sigma))
+            if (log := found.log(s := found.plan.certify(method, sigma, sigma)))
+            for row in _accuracy_rows(log, _certified_at(s), radii, numbers.get(sigma))
         ]
         if rows:
             columns = ("sigma", "", *(f"r = {r}" for r in radii), "average radius")
             tables.append(Table(_beside(method, theirs.get("table")), columns, tuple(rows)))
-    return _section(found, "a", tables, [DENOMINATORS, INTERVALS, *_reach(found)])
+    return _section(found, "a", tables, [DENOMINATORS, INTERVALS, *_adaptive_note(found), *_reach(found)])
 
 
 def _accuracy_rows(
@@ -129,7 +138,7 @@ def _accuracy_rows(
         kind: Any = denominator
         return tuple(_share(log.certified_accuracy(Fraction(r), kind)) for r in radii)
 
-    mean = log.average_radius()
+    mean = None if log.run and log.run.adaptive else log.average_radius()  # sampling stopped short of it
     ours = (name, "ours", *of("all"), *((f"{mean.value:.3f}" if mean else "–",) if average else ()))
     blank = ("",) if average else ()
     rows = [ours, ("", "of the answered", *of("answered"), *blank)]
@@ -166,8 +175,11 @@ def _other_sigma(found: Found) -> Section:
                 columns = ("certified at", "", *(f"r = {r}" for r in radii))
                 place = theirs[plain(trained)]["table"] if known else None
                 tables.append(Table(_beside(title, place), columns, tuple(rows)))
-    adaptive = [ADAPTIVE] if found.plan.adaptive else []
-    return _section(found, "c", tables, [DENOMINATORS, INTERVALS, *adaptive, *_reach(found)])
+    return _section(found, "c", tables, [DENOMINATORS, INTERVALS, *_adaptive_note(found), *_reach(found)])
+
+
+def _adaptive_note(found: Found) -> list[str]:
+    return [ADAPTIVE] if found.plan.adaptive else []
 
 
 def _certified_at(sampling: Sampling) -> str:
@@ -289,14 +301,13 @@ def _attack_section(found: Found, letter: str, names: dict[str, str], not_run: l
 def _time_and_size(found: Found) -> Section:
     rows = []
     for method in METHODS:
-        for sigma in SIGMAS:
-            log = found.log(found.plan.certify(method, sigma, sigma))
-            if log and log.run:
-                samples = sum(row.n0 + row.n for row in log.rows)
-                size = find_model(log.run.model).stat().st_size
-                each, rate = seconds(log) / len(log.rows), samples / max(seconds(log), 1e-9)
-                network = Path(log.run.model).name
-                rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", log.run.kernels))
+        log = found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA))
+        if log and log.run:
+            samples = sum(row.n0 + row.n for row in log.rows)
+            size = find_model(log.run.model).stat().st_size
+            each, rate = seconds(log) / len(log.rows), samples / max(seconds(log), 1e-9)
+            network = Path(log.run.model).name
+            rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", log.run.kernels))
     columns = ("method", "network", "an image", "samples/s", "file, bytes", "engine")
     title = f"One image with {found.plan.n0 + found.plan.n:,} samples"
     theirs = other_numbers()["time"]
@@ -353,9 +364,10 @@ def _done(found: Found, letter: str) -> str:
     images = sorted({len(log.rows) for _, log in logs})
     time = sum(seconds(log) for _, log in logs)
     fixed = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in logs if not s.adaptive}))
+    samples = f"{fixed} samples an image" if fixed else f"at most {found.plan.adaptive:,} samples an image"
     return (
         f"{len(logs)} {'run' if len(logs) == 1 else 'runs'} of {' or '.join(map(str, images))} images, "
-        f"{fixed} samples an image (and {found.plan.n0:,} to select){_adaptive_ones(logs)}, "
+        f"{samples} (and {found.plan.n0:,} to select){_adaptive_ones(logs)}, "
         f"alpha {found.plan.alpha}, seed {found.plan.seed}; sampling took {time:,.0f} s in all, "
         "shared with the other experiments."
     )
@@ -372,15 +384,14 @@ def _adaptive_ones(logs: Sequence[tuple[Sampling, Log]]) -> str:
 def _reach(found: Found) -> list[str]:
     """What keeps a run with fewer samples from the paper's larger radii."""
     plan = found.plan
-    if plan.n >= PAPER_N or plan.paper == "none":
+    samplings = [plan.certify(METHODS[0], sigma, sigma) for sigma in SIGMAS]
+    if plan.paper == "none" or min(s.n for s in samplings) >= PAPER_N:
         return []
-    alpha, reached = parse_alpha(plan.alpha), []
-    for sigma in SIGMAS:
-        largest = found.certifier(plan.certify(METHODS[0], sigma, sigma)).largest() or 0
-        reached.append(f"{Certified(0, largest, plan.n, plan.n, alpha).radius_text(3)} at sigma {plain(sigma)}")
-    return [
-        f"The paper takes {PAPER_N:,} samples. With {plan.n:,}, IntRS-quant certifies at most {', '.join(reached)}."
-    ]
+    reached = []
+    for s in samplings:
+        most = Certified(0, found.certifier(s).largest() or 0, s.n, s.n, parse_alpha(plan.alpha))
+        reached.append(f"{most.radius_text(3)} at sigma {plain(s.sigma)} with {s.n:,}")
+    return [f"The paper takes {PAPER_N:,} samples. Here IntRS-quant certifies at most {', '.join(reached)}."]
 
 
 def _share(share: Share) -> str:
