@@ -21,6 +21,7 @@ import intrs as package
 from intrs import results, zoo
 from intrs.attack import records
 from intrs.attack.ball import NORMS, Ball
+from intrs.attack.job import Job
 from intrs.cli import INTERRUPTED, MISTAKE, main
 from intrs.cli import attack as command
 from intrs.errors import IntrsError
@@ -404,7 +405,7 @@ def test_a_killed_attack_continues(intrs: Intrs, here: Path, left: float) -> Non
 
 
 def test_an_interrupted_attack_continues(intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once, answered = command.Job.attack, []
+    once, answered = Job.attack, []
 
     def interrupted(self: Any, position: int, ball: Ball) -> Any:
         if position == 2:
@@ -413,7 +414,7 @@ def test_an_interrupted_attack_continues(intrs: Intrs, here: Path, monkeypatch: 
         return once(self, position, ball)
 
     quick = QUICK[:-4]  # the seed is drawn
-    monkeypatch.setattr(command.Job, "attack", interrupted)
+    monkeypatch.setattr(Job, "attack", interrupted)
     code, _, err = intrs(*ATTACK, "a", *quick)
     assert code == INTERRUPTED
     assert "stopped after 2 of 8 images; the same command continues:\n  intrs attack tiny.onnx tiny.npz a" in err

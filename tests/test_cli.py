@@ -19,9 +19,11 @@ import pytest
 from PIL import Image
 from tiny_model import images, save_images, save_model
 
-from intrs import results, zoo
+from intrs import metrics, results, zoo
 from intrs.cli import main, verify
+from intrs.cli.arguments import asked, parse
 from intrs.cli.screen import duration
+from intrs.request import REQUESTS, Attack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,6 +70,21 @@ def without_time(path: Path) -> list[list[str]]:
     return [[cell for i, cell in enumerate(line) if i != column] for line in cells]
 
 
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", REQUESTS)
+def test_options_left_out_have_the_defaults_of_a_request(command: str) -> None:
+    kind = REQUESTS[command]
+    assert asked(parse([command, "m", "d"]), kind) == kind(model="m", data="d")
+    without = asked(parse([command, "--skip", "2"]), kind)
+    assert without == kind(model=zoo.DEFAULT_MODEL, data=zoo.DEFAULT_DATA, skip=2)
+
+
+def test_attack_options_left_out_have_the_defaults_of_a_request() -> None:
+    assert asked(parse(["attack", "m", "d", "out"]), Attack) == Attack(model="m", data="d")
+
+
 # --- certify, predict ------------------------------------------------------------------------------------------------
 
 
@@ -89,11 +106,12 @@ def test_certify(intrs: Intrs, here: Path) -> None:
 
 def test_the_closing_table(intrs: Intrs, here: Path) -> None:
     _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", *QUICK)
-    counts = results.Summary.of(results.read(here / "r.tsv")[1])
+    log = metrics.read(here / "r.tsv")
+    hits = [log.certified_accuracy(radius).part for radius in log.quarters()]
     table = re.findall(r"^ +(\d\.\d\d) +(\d+) +([\d.]+) % +([\d.]+) %", out, re.MULTILINE)
-    assert [(float(r), int(hits)) for r, hits, _, _ in table] == [(k / 4, h) for k, h in enumerate(counts.hits)]
-    assert float(table[0][2]) == round(100 * counts.hits[0] / 8, 1)
-    assert float(table[0][3]) == round(100 * counts.hits[0] / counts.answered, 1)
+    assert [(float(r), int(part)) for r, part, _, _ in table] == [(k / 4, h) for k, h in enumerate(hits)]
+    assert float(table[0][2]) == round(100 * hits[0] / 8, 1)
+    assert float(table[0][3]) == round(100 * hits[0] / log.answered().part, 1)
     assert max(map(len, out.splitlines())) <= 80
 
 

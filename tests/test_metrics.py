@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from test_results import ROWS, RUN, write
+from test_results import ROWS, RUN, row, write
 
 from intrs import metrics
 from intrs.errors import IntrsError
-from intrs.metrics import Mean, Share
-from intrs.results import Summary
+from intrs.metrics import Log, Mean, Share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from intrs.results import Row
 
 # Every twentieth line of a public log of 10,000 CIFAR-10 test images (jh-jeong/smoothing-consistency, MIT).
 EXCERPT = Path(__file__).parent / "files" / "resnet20_gaussian_sigma0.50_every20th.tsv.xz"
@@ -80,14 +81,14 @@ def test_published_accuracies(name: str) -> None:
     assert " ".join(f"{value:.3f}"[1:] for value in found if value is not None) == PUBLISHED[name]
 
 
-def test_our_results_against_pandas_and_the_summary(tmp_path: Path) -> None:
+def test_our_results_against_pandas(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", ROWS)
     log, frame = metrics.read(path), pd.read_csv(path, delimiter="\t")
     for radius in RADII:
         assert log.certified_accuracy(radius).value == certified_accuracy(frame, radius)
-    summary = Summary.of(ROWS)
-    assert [log.certified_accuracy(Fraction(k, 4)).part for k in range(len(summary.hits))] == list(summary.hits)
-    assert log.answered() == Share(summary.answered, summary.images)
+    # Row 3 is certified at exactly 1.0 and row 4, one squared level short of it, is wrong anyway.
+    assert [log.certified_accuracy(radius).part for radius in log.quarters()] == [2, 1, 1, 1, 1]
+    assert log.answered() == Share(3, 4)
     assert log.plain_accuracy() == Share(3, 4), "class 1 has most votes everywhere, and is the label of three"
     assert (log.run, log.complete, log.planned) == (RUN, True, 4)
 
@@ -99,6 +100,22 @@ def test_radii_are_compared_exactly(tmp_path: Path) -> None:
     assert log.certified(1 + Fraction(1, 10**30)).part == 0
     below = Fraction(65024, 65025)  # its root exceeds it
     assert log.certified(below).part == 2
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_quarters_at_the_edge_of_every_radius(k: int) -> None:
+    least = -(-((255 * k) ** 2) // 16)  # the first integer R2 with sqrt(R2)/255 >= k/4
+    quarters = [Fraction(i, 4) for i in range(k + 1)]
+    assert Log.of(Path("r.tsv"), RUN, [row(0, least)]).quarters() == quarters
+    assert Log.of(Path("r.tsv"), RUN, [row(0, least - 1)]).quarters() == quarters[:-1]
+
+
+@pytest.mark.parametrize("rows", [[], [ROWS[1]]], ids=["nothing", "an abstention"])
+def test_quarters_of_little(rows: list[Row]) -> None:
+    log = Log.of(Path("r.tsv"), RUN, rows)
+    assert log.quarters() == [0]
+    assert log.certified_accuracy(Fraction(0)) == log.answered() == Share(0, len(rows))
+    assert log.certified_accuracy(Fraction(0), "answered").value is None
 
 
 def binomial(n: int, k: int, p: float) -> float:

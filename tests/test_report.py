@@ -25,15 +25,15 @@ from tiny_model import images, save_images, save_model
 
 from intrs import results
 from intrs.cli import main
-from intrs.cli.arguments import parse
-from intrs.cli.job import open_job
+from intrs.cli.arguments import asked, parse
+from intrs.job import open_job
 from intrs.noise import Noise
 from intrs.report import page as page_module
-from intrs.report import training
 from intrs.report.provenance import repeat
 from intrs.report.runs import open_runs, paper, paper_curves, table_radii
 from intrs.report.tables import text
 from intrs.report.words import assumptions, cautions, findings, headline, meaning
+from intrs.request import REQUESTS
 from intrs.votes import noisy_images
 
 if TYPE_CHECKING:
@@ -287,6 +287,12 @@ def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
     assert "σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" in " ".join(assumptions(two_class, None))
 
 
+def asked_run(argv: list[str]) -> results.Run:
+    """The run that a command line describes."""
+    args = parse(argv)
+    return open_job(asked(args, REQUESTS[args.command])).run
+
+
 def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its command describes the same run, and its noisy images are the run's."""
     pytest.importorskip("onnxruntime")
@@ -295,7 +301,7 @@ def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.
     command = ["certify", "tiny.onnx", "tiny.npz", "--noise", "continuous", "--n", "300", "--seed", "7", "--max", "6"]
     assert main([*command, "--out", path]) == 0
     run = results.read_run(tmp_path / "floats.tsv")
-    assert open_job(parse(shlex.split(repeat(run, path))[1:])).run == run
+    assert asked_run(shlex.split(repeat(run, path))[1:]) == run
     report(path, "wide.tsv", "--data", "tiny.npz", "-o", str(tmp_path / "f.html"))
     found = read_page(tmp_path / "f.html")
     check_numbers(found, 0, tmp_path / "floats.tsv")
@@ -333,9 +339,9 @@ def test_the_command_that_repeats_a_run(folder: Path, monkeypatch: pytest.Monkey
     """Parsed and opened again, it describes the same run, field by field."""
     monkeypatch.chdir(folder)
     run = results.read_run(folder / HOSTILE_FILE)
-    args = parse(shlex.split(repeat(run, HOSTILE_FILE))[1:])
-    assert str(args.out) == HOSTILE_FILE
-    assert open_job(args).run == run
+    argv = shlex.split(repeat(run, HOSTILE_FILE))[1:]
+    assert str(parse(argv).out) == HOSTILE_FILE
+    assert asked_run(argv) == run
 
 
 @pytest.mark.parametrize(
@@ -350,8 +356,8 @@ def test_the_command_that_repeats_a_run(folder: Path, monkeypatch: pytest.Monkey
 )
 def test_the_command_keeps_options(folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    job = open_job(parse(["certify", "tiny.onnx", "tiny.npz", "--n", "300", *options]))
-    assert open_job(parse(shlex.split(repeat(job.run, "x"))[1:])).run == job.run
+    run = asked_run(["certify", "tiny.onnx", "tiny.npz", "--n", "300", *options])
+    assert asked_run(shlex.split(repeat(run, "x"))[1:]) == run
 
 
 def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -678,9 +684,6 @@ def test_what_intrs_train_writes_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     pytest.importorskip("safetensors")
     from test_train import save_folder
 
-    from intrs.train import checkpoint
-
-    assert (training.FORMAT, training.STATE) == (checkpoint.FORMAT, checkpoint.STATE)
     monkeypatch.chdir(tmp_path)
     save_folder(tmp_path / "stripes", "train", 96, 5)
     save_folder(tmp_path / "stripes", "test", 12, 6)

@@ -25,8 +25,8 @@ from tiny_model import save_images, save_model
 
 from intrs import zoo
 from intrs.cli import main
-from intrs.cli.job import Job
 from intrs.errors import IntrsError
+from intrs.job import Job
 from intrs.report.runs import METHODS
 from intrs.reproduce.plan import SIGMAS, other_numbers, read_plan
 

@@ -17,7 +17,7 @@ from intrs import results
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError
 from intrs.noise import Noise
-from intrs.results import Row, Run, Summary, Writer
+from intrs.results import Row, Run, Writer
 from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Votes
 
@@ -96,30 +96,6 @@ def test_existing_analysis_scripts_read_it(tmp_path: Path) -> None:
     assert (df["predict"] == -1).mean() == 0.25
     assert df["radius"].dtype == float
     assert df["radius_sq"].tolist() == [0, -1, 65025, 65024]
-
-
-# --- summary ---------------------------------------------------------------------------------------------------------
-
-
-def test_summary_compares_exactly() -> None:
-    counts = Summary.of(ROWS)
-    assert (counts.images, counts.answered) == (4, 3)
-    # Row 3 is certified at exactly 1.0 and row 4, one squared level short of it, is wrong anyway.
-    assert counts.hits == (2, 1, 1, 1, 1)
-    short = Summary.of([row(0, 65024)])
-    assert short.hits == (1, 1, 1, 1), "sqrt(65024)/255 < 1: not certified at 1"
-
-
-@pytest.mark.parametrize("k", range(1, 9))
-def test_summary_at_the_edge_of_every_radius(k: int) -> None:
-    least = -(-((255 * k) ** 2) // 16)  # the first integer R2 with sqrt(R2)/255 >= k/4
-    assert len(Summary.of([row(0, least)]).hits) == k + 1
-    assert len(Summary.of([row(0, least - 1)]).hits) == k
-
-
-def test_summary_of_little() -> None:
-    assert Summary.of([]) == Summary(0, 0, (0,))
-    assert Summary.of([ROWS[1]]) == Summary(1, 0, (0,))
 
 
 # --- resuming --------------------------------------------------------------------------------------------------------

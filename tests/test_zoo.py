@@ -13,8 +13,8 @@ import pytest
 import intrs
 from intrs import zoo
 from intrs.cli import MISTAKE, main
-from intrs.cli.job import default_sigma
 from intrs.errors import IntrsError
+from intrs.job import default_sigma
 from intrs.train.recipe import plain_sigma
 from intrs.zoo import make
 

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise, takewhile
 from statistics import NormalDist, fmean, stdev
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -113,6 +113,11 @@ class Log:
     run: Run | None = None
     rows: tuple[Row, ...] = field(default=(), repr=False)
 
+    @classmethod
+    def of(cls, path: Path, run: Run, rows: Sequence[Row]) -> Log:
+        """Of a results file of intrs."""
+        return cls((path,), tuple(map(_answer_of_row, rows)), run, tuple(rows))
+
     @property
     def path(self) -> Path:
         """The file, or the first of several."""
@@ -156,6 +161,11 @@ class Log:
         Their share of all images is what the field reports; the share of the answered ones is the paper's formula.
         """
         return Share(_at_least(self._right, radius), len(self.answers if of == "all" else self._squares))
+
+    def quarters(self) -> list[Fraction]:
+        """The radii 0, 1/4, 1/2, ... up to the largest of any answer, right or wrong."""
+        reached = takewhile(lambda radius: self.certified(radius).part, (Fraction(k, 4) for k in count(1)))
+        return [Fraction(0), *reached]
 
     def plain_accuracy(self) -> Share | None:
         """Images whose class with most votes is the right one, abstentions or not; None if votes were not kept."""
@@ -210,7 +220,7 @@ def _read_ours(path: Path) -> Log:
     except IntrsError as error:
         raise IntrsError(f"{sidecar}: {error}") from None
     _check_rows(path, run, rows)
-    return Log((path,), tuple(map(_answer_of_row, rows)), run, tuple(rows))
+    return Log.of(path, run, rows)
 
 
 def _answer_of_row(row: Row) -> Answer:

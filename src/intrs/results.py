@@ -17,13 +17,11 @@ import stat
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
-from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from intrs.adaptive import Plan
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError
-from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -577,35 +575,3 @@ def _named(path: Path, action: str) -> Iterator[None]:
         if action == "lock" and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise IntrsError(f"another process is writing {path}; wait for it, or name another file") from None
         raise IntrsError(f"cannot {action} {path}: {error.strerror or error}") from None
-
-
-# --- Summary ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Counts over the rows of a file. CP, the certified percentage, is answered / images.
-
-    hits[k] images are classified correctly and certified at radius k/4 or more. Their share of all images is the usual
-    certified accuracy; the paper's formula takes the share of the answered ones.
-    """
-
-    images: int
-    answered: int
-    hits: tuple[int, ...]
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> Self:
-        """Count, comparing radii as exact integers: R >= r if and only if (255 r)^2 <= radius_sq."""
-        answered = [row.radius_sq for row in rows if row.radius_sq is not None]
-        right = [row.radius_sq for row in rows if row.radius_sq is not None and row.predict == row.label]
-        largest = max(answered, default=0)
-        hits: list[int] = []
-        while (least := (PIXEL_RANGE * step(len(hits))) ** 2) <= largest:
-            hits.append(sum(radius_sq >= least for radius_sq in right))
-        return cls(len(rows), len(answered), tuple(hits))
-
-
-def step(k: int) -> Fraction:
-    """The radius of hits[k]."""
-    return Fraction(k, 4)

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from intrs.cli.arguments import parse
-from intrs.cli.screen import printable
 from intrs.errors import IntrsError
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from intrs import zoo
 from intrs.errors import IntrsError
+from intrs.request import REQUESTS, Attack, Certify, Request
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-NUMBER_OF_SAMPLES = {"certify": 100_000, "predict": 1000}
 SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no arguments at all
 SHORT_RUN_IMAGES = 10
 MOST_THREADS = 1024
 INTEGER_LAWS = ("discrete", "rounded")
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
+
+R = TypeVar("R", bound=Request)
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,17 +51,22 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """The arguments, with `call` naming the function that takes them and `argv` as they were given."""
     args = _parser().parse_args(argv)
     args.argv = argv
-    if args.command in NUMBER_OF_SAMPLES:
+    if args.command in REQUESTS:
         _settle(args, short=len(argv) == 1)
     return args
 
 
+def asked(args: argparse.Namespace, kind: type[R]) -> R:
+    """What the arguments of a command ask for."""
+    return kind(**{field.name: getattr(args, field.name) for field in fields(kind)})
+
+
 def _settle(args: argparse.Namespace, *, short: bool) -> None:
-    """Defaults that depend on the command, and the short run of a command without arguments."""
+    """What ships, if nothing is named, and the short run of a command without arguments."""
+    args.model, args.data = args.model or zoo.DEFAULT_MODEL, args.data or zoo.DEFAULT_DATA
     args.short = short
-    args.n = args.n or (SHORT_RUN if short else NUMBER_OF_SAMPLES)[args.command]
     if short:
-        args.max, args.resume = SHORT_RUN_IMAGES, True
+        args.n, args.max, args.resume = SHORT_RUN[args.command], SHORT_RUN_IMAGES, True
 
 
 def _parser() -> Parser:
@@ -66,7 +75,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in NUMBER_OF_SAMPLES:
+    for command in REQUESTS:
         _add_run(commands.add_parser(command, help=WORDS[command], description=WORDS[command] + "."), command)
     words = "Recompute the votes and radii of a results file; exit code 1 at the first difference"
     _add_verify(commands.add_parser("verify", help=words, description=words + "."))
@@ -95,22 +104,23 @@ def _parser() -> Parser:
 
 def _add_run(parser: Parser, command: str) -> None:
     parser.set_defaults(call="run:run")
-    n = NUMBER_OF_SAMPLES[command]
+    n = REQUESTS[command].n
     parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
     parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
     _add_noise(parser, required=False, laws=(*INTEGER_LAWS, "continuous"))
     if command == "certify":
-        parser.add_argument("--n0", type=_count, default=100, metavar="N0", help="samples to select the class (100)")
-    parser.add_argument("--n", type=_count, metavar="N", help=f"samples to decide ({n})")
-    parser.add_argument("--alpha", default="0.001", metavar="A", help="probability of a wrong answer (0.001)")
+        parser.add_argument(
+            "--n0", type=_count, default=Certify.n0, metavar="N0", help=f"samples to select the class ({Certify.n0})"
+        )
+    parser.add_argument("--n", type=_count, default=n, metavar="N", help=f"samples to decide ({n})")
+    _add_alpha(parser)
     if command == "certify":
         _add_bound(parser)
-        parser.add_argument("--form", choices=("one", "two"), default="one", help="classes that the bound uses (one)")
+        parser.add_argument(
+            "--form", choices=("one", "two"), default=Certify.form, help="classes that the bound uses (one)"
+        )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
-    parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
-    parser.add_argument("--skip", type=_count, default=1, metavar="K", help="take every K-th image (1)")
-    parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
-    parser.add_argument("--split", default="test", help="part of the data set (test)")
+    _add_images(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
@@ -146,8 +156,8 @@ def _add_export(parser: Parser) -> None:
 def _add_table(parser: Parser) -> None:
     parser.set_defaults(call="make:table")
     _add_noise(parser, required=True)
-    parser.add_argument("-n", "--n", type=_count, default=100_000, metavar="N", help="samples (100000)")
-    parser.add_argument("--alpha", default="0.001", metavar="A", help="probability of a wrong answer (0.001)")
+    parser.add_argument("-n", "--n", type=_count, default=Certify.n, metavar="N", help=f"samples ({Certify.n})")
+    _add_alpha(parser)
     parser.add_argument("--dimension", type=_count, required=True, metavar="D", help="height x width x channels")
     _add_bound(parser)
     _add_adaptive(parser, "the tables of `certify --adaptive`: votes that accept or give up each radius, at each look")
@@ -209,21 +219,22 @@ def _add_attack(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL", help=words)
     parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
     parser.add_argument("out", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
-    parser.add_argument("--norm", choices=("l2", "linf"), default="l2", help="of the perturbation (l2)")
+    parser.add_argument("--norm", choices=("l2", "linf"), default=Attack.norm, help="of the perturbation (l2)")
     words = "radii, as fractions of the pixel range (the paper's)"
-    parser.add_argument("--eps", type=_list, metavar="E,E,...", help=words)
+    parser.add_argument("--eps", type=_list, default=Attack.eps, metavar="E,E,...", help=words)
     parser.add_argument("--steps", type=_count, metavar="K", help="of the descent (20 in l2, 7 in linf)")
-    parser.add_argument("--draws", type=_count, default=8, metavar="K", help="noisy copies a step (8)")
-    parser.add_argument("--restarts", type=_count, default=1, metavar="K", help="starts; the best counts (1)")
+    parser.add_argument(
+        "--draws", type=_count, default=Attack.draws, metavar="K", help=f"noisy copies a step ({Attack.draws})"
+    )
+    parser.add_argument(
+        "--restarts", type=_count, default=Attack.restarts, metavar="K", help="starts; the best counts (1)"
+    )
     words = "take the gradients from this network and transfer the attack (MODEL itself)"
-    parser.add_argument("--source", default="", metavar="MODEL", help=words)
+    parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
     _add_noise(parser, required=False, words=" (what the model says; 0: the network without smoothing)")
-    parser.add_argument("--n", type=_count, default=1000, metavar="N", help="votes an answer (1000)")
-    parser.add_argument("--alpha", default="0.001", metavar="A", help="probability of a wrong answer (0.001)")
-    parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
-    parser.add_argument("--skip", type=_count, default=1, metavar="K", help="take every K-th image (1)")
-    parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
-    parser.add_argument("--split", default="test", help="part of the data set (test)")
+    parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes an answer ({Attack.n})")
+    _add_alpha(parser)
+    _add_images(parser)
     _add_engine(parser)
     _add_loader(parser)
 
@@ -294,16 +305,33 @@ def _add_noise(
     words = "noise, as a fraction of the pixel range: 0.25 or 1/4" + ("" if required else words)
     parser.add_argument("--sigma", required=required, metavar="S", help=words)
     floats = "; continuous: the classical method in floats, by ONNX Runtime" if len(laws) > len(INTEGER_LAWS) else ""
-    parser.add_argument("--noise", choices=laws, default=laws[0], help=f"its law (discrete){floats}")
+    parser.add_argument("--noise", choices=laws, default=Request.noise, help=f"its law (discrete){floats}")
+
+
+def _add_alpha(parser: Parser) -> None:
+    words = f"probability of a wrong answer ({Request.alpha})"
+    parser.add_argument("--alpha", default=Request.alpha, metavar="A", help=words)
+
+
+def _add_images(parser: Parser) -> None:
+    parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
+    parser.add_argument(
+        "--skip", type=_count, default=Request.skip, metavar="K", help=f"take every K-th image ({Request.skip})"
+    )
+    parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
+    parser.add_argument("--split", default=Request.split, help=f"part of the data set ({Request.split})")
 
 
 def _add_bound(parser: Parser) -> None:
-    parser.add_argument("--bound", choices=("sound", "paper"), default="sound", help="from votes to radius (sound)")
+    parser.add_argument(
+        "--bound", choices=("sound", "paper"), default=Certify.bound, help="from votes to radius (sound)"
+    )
 
 
 def _add_adaptive(parser: Parser, words: str) -> None:
     parser.add_argument("--adaptive", action="store_true", help=words)
-    parser.add_argument("--radii", type=_list, metavar="R,R,...", help="adaptive: radii to decide (0,.25,.5,...)")
+    words = "adaptive: radii to decide (0,.25,.5,...)"
+    parser.add_argument("--radii", type=_list, default=Certify.radii, metavar="R,R,...", help=words)
     if parser.prog.endswith("certify"):
         words = "adaptive: until the radius is this close to what N samples could certify, such as 1%%"
         parser.add_argument("--precision", metavar="P", help=words)
@@ -312,15 +340,19 @@ def _add_adaptive(parser: Parser, words: str) -> None:
 
 
 def _add_engine(parser: Parser) -> None:
-    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
-    parser.add_argument("--kernels", default="", metavar="NAME", help="kernel set (the fastest of this machine)")
+    parser.add_argument("--threads", type=_threads, default=Request.threads, metavar="T", help="threads (all cores)")
+    parser.add_argument(
+        "--kernels", default=Request.kernels, metavar="NAME", help="kernel set (the fastest of this machine)"
+    )
 
 
 def _add_loader(parser: Parser) -> None:
     words = "what the model's input is: pixels over 255, pixels 0..255, or told by its quantiser (auto)"
-    parser.add_argument("--pixels", choices=("auto", "unit", "byte"), default="auto", help=words)
-    parser.add_argument("--mean", default="", metavar="M,M,M", help="normalisation that the file does not hold (none)")
-    parser.add_argument("--std", default="", metavar="S,S,S", help="the same, standard deviation (none)")
+    parser.add_argument("--pixels", choices=("auto", "unit", "byte"), default=Request.pixels, help=words)
+    parser.add_argument(
+        "--mean", default=Request.mean, metavar="M,M,M", help="normalisation that the file does not hold (none)"
+    )
+    parser.add_argument("--std", default=Request.std, metavar="S,S,S", help="the same, standard deviation (none)")
 
 
 def _count(text: str) -> int:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from intrs import zoo
 from intrs.cli import INTERRUPTED
-from intrs.cli.screen import meter, print_table, printable, show, table
+from intrs.cli.screen import meter, print_table, show, table
 from intrs.data import store
 from intrs.data.known import KNOWN
 from intrs.errors import IntrsError
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace

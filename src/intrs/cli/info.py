@@ -6,9 +6,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
-from intrs.cli.job import load_model, selected_kernels
-from intrs.cli.screen import print_table, printable, show, table
+from intrs.cli.screen import print_table, show, table
+from intrs.job import load_model, selected_kernels
 from intrs.network import Conv
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def info(args: Namespace) -> int:
     """Print layers, sizes, accumulator bounds, kernel sets, memory, identity and pixel convention."""
     model = args.model or zoo.DEFAULT_MODEL
-    network = load_model(model, args)
+    network = load_model(model, args.pixels, args.mean, args.std)
     _layers(network)
     kernels, classes = selected_kernels(args.kernels), network.classes
     others = ", ".join(name for name in _core.kernel_names() if name != kernels)

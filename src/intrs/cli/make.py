@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier, parse_alpha
-from intrs.cli.job import asked_plan, load_model
 from intrs.cli.screen import meter
 from intrs.errors import IntrsError
+from intrs.job import adaptive_plan, load_model
 from intrs.noise import Noise
 from intrs.results import write_whole
 
@@ -22,7 +22,7 @@ def export(args: Namespace) -> int:
     from intrs.exchange.tosa import to_tosa
 
     check_new(args.out, args.overwrite)
-    network = load_model(args.model, args)
+    network = load_model(args.model, args.pixels, args.mean, args.std)
     write_whole(args.out, to_tosa(network))
     print(f"{args.out}: TOSA 1.0, {args.out.stat().st_size:,} bytes, of the model with identity {network.identity}")
     return 0
@@ -57,8 +57,7 @@ def _adaptive_tables(args: Namespace) -> int:
         _check_named(args.out)
         check_new(args.out, args.overwrite)
     certifier = Certifier(Noise.of(args.noise, args.sigma), args.dimension, args.n, parse_alpha(args.alpha), args.bound)
-    plan = asked_plan(args, certifier)
-    rule = plan.rules(certifier)[-1] if plan else None
+    rule = adaptive_plan(certifier, args.radii, give_up=args.give_up).rules(certifier)[-1]
     assert isinstance(rule, SpendingRule)
     if not rule.tables.thresholds:
         raise IntrsError(f"with n = {args.n} and alpha = {args.alpha} no number of votes certifies; take a larger --n")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from intrs.cli.make import check_new
-from intrs.cli.screen import printable
 from intrs.report.runs import open_runs
 from intrs.results import write_whole
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from shlex import join
 from typing import TYPE_CHECKING
 
 from intrs.cli import INTERRUPTED
-from intrs.cli.screen import printable, show
+from intrs.cli.arguments import parse
+from intrs.cli.screen import duration, meter, show
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from intrs.job import Job
+    from intrs.reproduce.plan import Sampling
+    from intrs.reproduce.run import Found
 
 
 def reproduce(args: Namespace) -> int:
     """Sample what is missing, attack, write the tables; the same command continues what was interrupted."""
     from intrs.reproduce.pages import write
     from intrs.reproduce.plan import TITLES, read_plan
-    from intrs.reproduce.run import attack, open_folder, sample
+    from intrs.reproduce.run import open_folder, sample
 
     plan = read_plan(args.plan)
     plan = plan.quick() if args.quick else plan
@@ -27,8 +34,8 @@ def reproduce(args: Namespace) -> int:
     for spec in plan.absent:
         show("absent", f"{spec}: the plan names it, and there is no such file or model")
     try:
-        sample(found, args.threads)
-        code = attack(found, args.threads)
+        sample(found, args.threads, _announce, meter)
+        code = _attack(found, args.threads)
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code:
@@ -36,4 +43,26 @@ def reproduce(args: Namespace) -> int:
         return code
     for path in write(found):
         print(printable(str(path)))
+    return 0
+
+
+def _announce(place: str, sampling: Sampling, job: Job, left: int) -> None:
+    words, most = f"{left} images left" if left else "done before", "at most " if sampling.adaptive else ""
+    if left:
+        words += f", {most or 'about '}{duration(left * job.samples_per_image() / job.rate())}"
+    show(place, f"{sampling.name}, {len(job.positions)} images, n = {most}{job.run.n:,}: {words}")
+
+
+def _attack(found: Found, threads: int) -> int:
+    """`intrs attack` for every attack of the plan, each in a folder of its own; 0, or why one stopped."""
+    if find_spec("torch") is None:
+        return 0
+    from intrs.cli.attack import attack
+    from intrs.reproduce.run import attacks
+
+    with_threads = ["--threads", str(threads)] if threads else []
+    for name, argv in attacks(found.plan).items():
+        show("attack", name)
+        if code := attack(parse(["attack", *argv, *with_threads, str(found.folder / name)])):
+            return code
     return 0

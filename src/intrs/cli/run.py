@@ -14,18 +14,20 @@ from intrs import results, zoo
 from intrs.adaptive import Plan, SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli import INTERRUPTED
-from intrs.cli.arguments import NUMBER_OF_SAMPLES
-from intrs.cli.job import Job, assemble, open_job
+from intrs.cli.arguments import asked
 from intrs.cli.screen import duration, meter, print_table, show, table
 from intrs.errors import IntrsError
+from intrs.job import Job, assemble, open_job, work
+from intrs.metrics import Log
 from intrs.noise import plain
+from intrs.request import REQUESTS
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from intrs.adaptive import Rule
-    from intrs.results import Row, Run, Writer
-
+    from intrs.results import Row, Writer
 
 MOST_SHOWN = 8  # radii of an adaptive run, when it begins
 UNPROVED = " (proved along the axes only; sound is proved everywhere)"
@@ -33,7 +35,7 @@ UNPROVED = " (proved along the axes only; sound is proved everywhere)"
 
 def run(args: Namespace) -> int:
     """Answer for every image of the job, one line of results each."""
-    job = open_job(args)
+    job = open_job(asked(args, REQUESTS[args.command]))
     path: Path = args.out or default_name(job, short=args.short)
     if args.resume:
         job = _continued(args, path, job)
@@ -41,11 +43,11 @@ def run(args: Namespace) -> int:
     with _writer(args, path, job) as writer:
         try:
             rate = _announce(job, writer)
-            work(job, writer, results.set_aside(path, job.run))
+            work(job, writer, results.set_aside(path, job.run), meter)
         except KeyboardInterrupt:
             print(_how_to_resume(args, job, writer), file=sys.stderr)
             return INTERRUPTED
-        summarise(writer.rows, job.run)
+        summarise(Log.of(path, job.run, writer.rows))
     if args.short:
         print(_how_to_run_in_full(job, rate))
     return 0
@@ -76,23 +78,6 @@ def _writer(args: Namespace, path: Path, job: Job) -> Writer:
         if old.adaptive != job.run.adaptive:
             return results.extend(path, job.run)
     return results.resume(path, job.run, job.indices)
-
-
-def work(job: Job, writer: Writer, before: dict[int, Row]) -> None:
-    """Answer for the images that the file does not have yet; before: their rows in the run that this one extends."""
-    each, total, done = (1 if job.rules else job.samples_per_image()), len(job.positions), len(writer.rows)
-    with meter(each * total, each * done, "images" if job.rules else "samples") as show_progress:
-        for i, position in enumerate(job.positions[done:], done):
-            note = f"image {i + 1} of {total}"
-
-            def show_samples(k: int, i: int = i, note: str = note) -> None:
-                show_progress(*((i, f"{note}, sample {k:,}") if job.rules else (each * i + k, note)))
-
-            known = before.get(int(job.data.indices[position]))
-            if known and (words := job.misfit(known)) is not None:
-                raise IntrsError(f"{results.set_aside_path(writer.path, job.run)}, image {known.idx}: {words}")
-            writer.append(job.answer(position, show_samples, known))
-            show_progress(each * (i + 1), note)
 
 
 def default_name(job: Job, *, short: bool) -> Path:
@@ -176,22 +161,24 @@ def _from_how_many(rule: SpendingRule, radius: Fraction) -> str:
     return next((f"from {n:,} samples on" for n, votes in looks if votes <= n), "out of reach")
 
 
-def summarise(rows: list[Row], run: Run) -> None:
+def summarise(log: Log) -> None:
     """The closing table."""
-    counts, command = results.Summary.of(rows), run.command
+    assert log.run
+    command = log.run.command
     print("\nCertified accuracy" if command == "certify" else "\nAccuracy", "(of the answered: the paper's formula)")
     made = table("radius", "correct", "of all images", "of the answered")
-    for k, hits in enumerate(counts.hits):
-        shares = share(hits, counts.images), share(hits, counts.answered)
-        made.add_row(f"{float(results.step(k)):.2f}", f"{hits:,}", *shares)
+    for radius in log.quarters():
+        of_all, of_answered = log.certified_accuracy(radius), log.certified_accuracy(radius, "answered")
+        shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
+        made.add_row(f"{float(radius):.2f}", f"{of_all.part:,}", *shares)
     print_table(made)
-    answered = f"{counts.answered:,} of {counts.images:,} images answered"
-    print(f"CP {share(counts.answered, counts.images)} ({answered}), abstentions: {counts.images - counts.answered:,}")
-    if run.adaptive and rows:
-        _saved(rows, run.n)
+    part, whole = log.answered().part, len(log.answers)
+    print(f"CP {share(part, whole)} ({part:,} of {whole:,} images answered), abstentions: {whole - part:,}")
+    if log.run.adaptive and log.rows:
+        _saved(log.rows, log.run.n)
 
 
-def _saved(rows: list[Row], most: int) -> None:
+def _saved(rows: Sequence[Row], most: int) -> None:
     """How many samples an adaptive run took, against the fixed number."""
     used = sorted(row.n for row in rows)
     total, full = sum(used), sum(n == most for n in used)
@@ -216,7 +203,7 @@ def _how_to_resume(args: Namespace, job: Job, writer: Writer) -> str:
 
 def _how_to_run_in_full(job: Job, rate: float) -> str:
     run = job.run
-    n, images = NUMBER_OF_SAMPLES[run.command], len(job.data)
+    n, images = REQUESTS[run.command].n, len(job.data)
     time = f", about {duration(images * (n + run.n0) / rate)}" if rate else ""
     return (
         f"\nThis was a short run. The full one, {images} images with {n:,} samples each{time}:\n"

@@ -5,22 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
 
+    from intrs.job import Meter
+
 SECONDS_BETWEEN_LINES = 10.0
 WIDEST = 100  # columns of a table
-
-
-class Meter(Protocol):
-    """Told how far the work is, in the units of its total; `note` says it in words."""
-
-    def __call__(self, done: int, note: str) -> None:
-        """Show it."""
 
 
 @contextlib.contextmanager
@@ -79,11 +76,6 @@ def duration(seconds: float) -> str:
     if minutes < 100:
         return f"{minutes:.0f} min"
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped: a name from a stranger's file must not steer the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def show(name: str, value: str) -> None:

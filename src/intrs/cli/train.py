@@ -15,6 +15,7 @@ from intrs.cli.screen import meter, print_table, show, table
 from intrs.data import open_data
 from intrs.errors import IntrsError
 from intrs.train.recipe import Recipe, plain_sigma
+from intrs.train.state import RESULTS, write_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -120,11 +121,11 @@ def _set_up(threads: int) -> None:
 
 def _finish(kept: Any, task: Any, data: Images, test: Images, command: str) -> None:
     """The files of a finished run."""
-    evaluate, checkpoint, card = _room("evaluate"), _room("checkpoint"), _room("card")
+    evaluate, card = _room("evaluate"), _room("card")
     results = evaluate.evaluate(kept, task, test, evaluate.export(kept, task))
-    checkpoint.write_json(kept.folder / "results.json", results)
+    write_json(kept.folder / RESULTS, results)
     made = card.make_card(kept, task, data, test, results, command)
-    checkpoint.write_json(kept.folder / f"{kept.recipe.name}.json", made)
+    write_json(kept.folder / f"{kept.recipe.name}.json", made)
     _summarise(results, kept.folder)
     if not card.faithful(results):
         print(

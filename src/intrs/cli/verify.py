@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.cli.job import Job, assemble, engine_name, open_model
 from intrs.cli.screen import meter
 from intrs.data import open_data
 from intrs.errors import IntrsError
+from intrs.job import Job, assemble, engine_name, open_model
 from intrs.noise import Noise
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from intrs.cli.screen import Meter
+    from intrs.job import Meter
     from intrs.results import Row, Run
 
 DIFFERENT = 1

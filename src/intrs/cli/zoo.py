@@ -6,8 +6,9 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from intrs import zoo
-from intrs.cli.screen import print_table, printable, show, table
+from intrs.cli.screen import print_table, show, table
 from intrs.metrics import Share
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from intrs.adaptive import GIVE_UP, Plan
-from intrs.cli.arguments import parse
 from intrs.report.tables import text
 from intrs.report.words import bound_name, is_classical
+from intrs.request import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def repeat(run: Run, path: str) -> str:
 
 
 def _words(run: Run) -> list[str]:
-    defaults = vars(parse([run.command, "model", "data"]))
+    defaults = {field.name: field.default for field in fields(REQUESTS[run.command])}
     if is_classical(run):
         del defaults["kernels"]  # ONNX Runtime is no kernel set to choose
     words = ["intrs", run.command, run.model, run.data]

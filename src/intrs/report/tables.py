@@ -7,10 +7,10 @@ from html import escape
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from intrs.cli.screen import printable
 from intrs.noise import plain
 from intrs.report.runs import MEASURES, table_radii
 from intrs.report.words import percent
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

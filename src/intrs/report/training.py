@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from intrs.errors import IntrsError
 from intrs.metrics import Share
 from intrs.report.tables import NOTHING, share_html, text
 from intrs.train.recipe import MOST_EPOCHS, NOISES
+from intrs.train.state import FORMAT, RESULTS, STATE, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from intrs.report.runs import Entry
 
-FORMAT = "intrs training 1"  # of intrs.train.checkpoint, which would bring PyTorch along
-STATE, RESULTS = "state.json", "results.json"
 MOST_BYTES, LONGEST_TEXT, MOST_IMAGES, LARGEST_LOSS = 2**24, 200, 10**7, 1e9
 PHASES = ("float", "qat")
 WATCHED = {"test_noisy_accuracy": "test", "held_out_noisy_accuracy": "held out"}
@@ -82,14 +80,7 @@ def _open(folder: Path, name: str) -> Training:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise IntrsError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"larger than {MOST_BYTES:,} bytes")
-    found = json.loads(data)
+    found = read_json(path, MOST_BYTES)
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")
     return found

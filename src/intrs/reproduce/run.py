@@ -7,27 +7,30 @@ from dataclasses import dataclass
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from intrs import results
 from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, parse_alpha
-from intrs.cli.arguments import parse
-from intrs.cli.job import open_job
-from intrs.cli.run import work
-from intrs.cli.screen import duration, show
 from intrs.data import open_data
 from intrs.errors import IntrsError
+from intrs.job import open_job, work
 from intrs.metrics import read
 from intrs.noise import Noise, plain
 from intrs.report.training import open_trainings
 from intrs.reproduce.plan import FIXED_SIGMA, NOISE
+from intrs.request import Certify, Predict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from intrs.data import Images
+    from intrs.job import Job, NewMeter
     from intrs.metrics import Log
     from intrs.report.training import Training
     from intrs.reproduce.plan import Plan, Sampling
+
+    Announce = Callable[[str, Sampling, Job, int], object]  # which of how many, what, its job, images left
 
 VOTES = "votes"
 NO_RUNTIME = "ONNX Runtime (pip install 'intrs[float]')"
@@ -81,40 +84,33 @@ def open_folder(plan: Plan, folder: Path) -> Found:
     return found
 
 
-def sample(found: Found, threads: int) -> None:
+def sample(found: Found, threads: int, announce: Announce, meter: NewMeter) -> None:
     """Count all votes that are not there yet."""
     todo = found.plan.samplings()
     for i, sampling in enumerate(todo, 1):
         if NOISE[sampling.method] == "continuous" and find_spec("onnxruntime") is None:
             continue
-        _sample(found, sampling, threads, f"{i} of {len(todo)}")
+        job = open_job(_request(found, sampling, threads))
+        job.check_decisive()
+        with results.resume(found.path(sampling), job.run, job.indices) as writer:
+            announce(f"{i} of {len(todo)}", sampling, job, len(job.positions) - len(writer.rows))
+            work(job, writer, {}, meter)
 
 
-def _sample(found: Found, sampling: Sampling, threads: int, place: str) -> None:
-    job = open_job(parse(_arguments(found, sampling, threads)))
-    job.check_decisive()
-    path = found.path(sampling)
-    with results.resume(path, job.run, job.indices) as writer:
-        left = len(job.positions) - len(writer.rows)
-        words, most = f"{left} images left" if left else "done before", "at most " if sampling.adaptive else ""
-        if left:
-            words += f", {most or 'about '}{duration(left * job.samples_per_image() / job.rate())}"
-        show(place, f"{sampling.name}, {len(job.positions)} images, n = {most}{job.run.n:,}: {words}")
-        work(job, writer, {})
-
-
-def _arguments(found: Found, sampling: Sampling, threads: int) -> list[str]:
-    """The command line that would do the same."""
+def _request(found: Found, sampling: Sampling, threads: int) -> Certify | Predict:
+    """The votes as `intrs certify` or `intrs predict` would count them."""
     plan = found.plan
     model = plan.model(sampling.method, sampling.trained)
     assert model
-    n0 = ["--n0", str(plan.n0)] if sampling.command == "certify" else []
-    adaptive = ["--adaptive", "--radii", ",".join(asked_radii(found, sampling))] if sampling.adaptive else []
-    return [
-        sampling.command, model, plan.data, "--split", plan.split, "--noise", NOISE[sampling.method],
-        "--sigma", str(sampling.sigma), "--n", str(sampling.n), *n0, *adaptive, "--alpha", plan.alpha,
-        "--seed", str(plan.seed), "--max", str(plan.images), *_threads(threads),
-    ]  # fmt: skip
+    common: dict[str, Any] = {
+        "model": model, "data": plan.data, "split": plan.split, "noise": NOISE[sampling.method],
+        "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
+        "threads": threads,
+    }  # fmt: skip
+    if sampling.command == "predict":
+        return Predict(**common)
+    radii = asked_radii(found, sampling) if sampling.adaptive else ()
+    return Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii)
 
 
 def asked_radii(found: Found, sampling: Sampling) -> list[str]:
@@ -123,28 +119,11 @@ def asked_radii(found: Found, sampling: Sampling) -> list[str]:
     return ["0", *(r for r in found.plan.radii() if squared(Fraction(r)) <= largest)]
 
 
-def _threads(threads: int) -> list[str]:
-    return ["--threads", str(threads)] if threads else []
-
-
 # --- Attacks ---------------------------------------------------------------------------------------------------------
 
 
-def attack(found: Found, threads: int) -> int:
-    """The attacks of experiments f and g that can be made, each in a folder of its own; 0, or why one stopped."""
-    if find_spec("torch") is None:
-        return 0
-    from intrs.cli.attack import attack as attack_command
-
-    for name, argv in attacks(found.plan).items():
-        show("attack", name)
-        if code := attack_command(parse(["attack", *argv, *_threads(threads), str(found.folder / name)])):
-            return code
-    return 0
-
-
 def attacks(plan: Plan) -> dict[str, list[str]]:
-    """Folder and arguments of every attack that has its networks."""
+    """Folder and arguments, but for the folder, of every `intrs attack` that has its networks: experiments f and g."""
     if not plan.attacked:
         return {}
     settings = ["--max", str(plan.attacked), "--seed", str(plan.seed), "--split", plan.split]

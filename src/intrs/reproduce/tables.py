@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from intrs import zoo
 from intrs.certificate import Certified, Certifier, parse_alpha
-from intrs.cli.job import find_model
 from intrs.metrics import Answer, Log, Share
 from intrs.noise import PIXEL_RANGE, Noise, plain
 from intrs.report.runs import METHODS, paper
@@ -304,7 +304,7 @@ def _time_and_size(found: Found) -> Section:
         log = found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA))
         if log and log.run:
             samples = sum(row.n0 + row.n for row in log.rows)
-            size = find_model(log.run.model).stat().st_size
+            size = zoo.find_model(log.run.model).stat().st_size
             each, rate = seconds(log) / len(log.rows), samples / max(seconds(log), 1e-9)
             network = Path(log.run.model).name
             rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", log.run.kernels))

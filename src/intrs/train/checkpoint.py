@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from safetensors.torch import load, save
 
 from intrs.errors import IntrsError
 from intrs.results import write_whole
+from intrs.train.state import FORMAT, STATE, read_bytes, read_state, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from intrs.train.recipe import Recipe
 
-FORMAT = "intrs training 1"
-STATE, FLOAT = "state.json", "float.safetensors"
-MOST_JSON, MOST_WEIGHTS = 2**26, 2**32
+FLOAT = "float.safetensors"
+MOST_WEIGHTS = 2**32
 
 Log = list[dict[str, Any]]
 
@@ -114,52 +113,11 @@ def load_float(folder: Path, model: nn.Module) -> None:
     _put(model, read_tensors(folder / FLOAT)[0], folder / FLOAT)
 
 
-def read_state(folder: Path) -> dict[str, Any]:
-    """A run's state, checked as far as it is used."""
-    path = folder / STATE
-    state = read_json(path)
-    if state.get("format") != FORMAT or not isinstance(state.get("recipe"), dict):
-        raise IntrsError(f"{path}: not the state of a training run ({FORMAT})")
-    log = state.get("log")
-    if not isinstance(log, list) or not all(isinstance(entry, dict) for entry in log):
-        raise IntrsError(f"{path}: its log is damaged")
-    if not isinstance(state.get("weights_sha256"), str):
-        raise IntrsError(f"{path}: no hash of the weights")
-    return state
-
-
 def start_of(folder: Path) -> dict[str, Any]:
     """What a recipe says of the run in ``folder`` whose float weights it starts from."""
     if not (folder / FLOAT).is_file():
         raise IntrsError(f"{folder}: no {FLOAT}, which a run writes at the end of its float phase")
     return {"recipe": read_state(folder)["recipe"], "weights_sha256": read_tensors(folder / FLOAT)[1]}
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write readable JSON in one move."""
-    write_whole(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file that may be anything."""
-    try:
-        value = json.loads(_read(path, MOST_JSON))
-    except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{path}: not JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise IntrsError(f"{path}: not a JSON object")
-    return value
-
-
-def _read(path: Path, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise IntrsError(f"{path}: {error.strerror}") from None
-    if len(data) > most:
-        raise IntrsError(f"{path}: larger than the {most:,} bytes that are taken")
-    return data
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
@@ -170,7 +128,7 @@ def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
     """The tensors of a safetensors file that may be anything, and its sha256."""
-    data = _read(path, MOST_WEIGHTS)
+    data = read_bytes(path, MOST_WEIGHTS)
     try:
         return load(data), hashlib.sha256(data).hexdigest()
     except (SafetensorError, KeyError, ValueError) as error:

@@ -30,6 +30,16 @@ def model_path(name: str | None = None) -> Path:
     return _path(name or DEFAULT_MODEL, ".onnx", "model", model_names())
 
 
+def find_model(spec: str) -> Path:
+    """A file wins over a model of the same name that ships."""
+    path = Path(spec)
+    if path.exists():
+        return path
+    if spec in model_names():
+        return model_path(spec)
+    raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(model_names()) or 'none'})")
+
+
 def data_path(name: str | None = None) -> Path:
     """The .npz file of images that ship; the default ones without a name."""
     return _path(name or DEFAULT_DATA, ".npz", "data set", data_names())

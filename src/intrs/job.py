@@ -1,4 +1,4 @@
-"""A run with everything opened and checked: what certify, predict and verify have in common."""
+"""A run with everything opened and checked: what certifying, predicting and verifying have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from intrs import __version__, _core, zoo
@@ -18,18 +17,24 @@ from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
 from intrs.network import Network
-from intrs.noise import Noise, parse_fraction, parse_sigma
-from intrs.results import CLASSICAL, Row, Run
+from intrs.noise import Noise, parse_fraction
+from intrs.request import Certify
+from intrs.results import CLASSICAL, Row, Run, set_aside_path
 from intrs.smooth import Predicted, Smooth, judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Progress, Votes, parse_seed
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from intrs.adaptive import Rule
     from intrs.float_engine import FloatEngine
+    from intrs.request import Predict, Request
+    from intrs.results import Writer
 
     Model = Network | FloatEngine
+    Meter = Callable[[int, str], None]  # told how far the work is, in the units of its total, and in words
+    NewMeter = Callable[[int, int, str], AbstractContextManager[Meter]]  # of a total, how much is done, the unit
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
@@ -197,58 +202,84 @@ def _least_n(job: Job) -> int | None:
     return high
 
 
+# --- Working ---------------------------------------------------------------------------------------------------------
+
+
+def work(job: Job, writer: Writer, before: dict[int, Row], meter: NewMeter) -> None:
+    """Answer for the images that the file does not have yet; before: their rows in the run that this one extends."""
+    each, total, done = (1 if job.rules else job.samples_per_image()), len(job.positions), len(writer.rows)
+    with meter(each * total, each * done, "images" if job.rules else "samples") as show_progress:
+        for i, position in enumerate(job.positions[done:], done):
+            note = f"image {i + 1} of {total}"
+
+            def show_samples(k: int, i: int = i, note: str = note) -> None:
+                show_progress(*((i, f"{note}, sample {k:,}") if job.rules else (each * i + k, note)))
+
+            known = before.get(int(job.data.indices[position]))
+            if known and (words := job.misfit(known)) is not None:
+                raise IntrsError(f"{set_aside_path(writer.path, job.run)}, image {known.idx}: {words}")
+            writer.append(job.answer(position, show_samples, known))
+            show_progress(each * (i + 1), note)
+
+
 # --- Opening ---------------------------------------------------------------------------------------------------------
 
 
-def open_job(args: Namespace) -> Job:
-    """The job that the arguments of certify or predict describe."""
-    model, data = args.model or zoo.DEFAULT_MODEL, args.data or zoo.DEFAULT_DATA
-    alpha = parse_alpha(args.alpha)
-    noise = Noise(args.noise, parse_sigma(args.sigma or default_sigma(model)))
-    network, images = open_model(model, args, noise, args.threads), open_data(data, args.split)
-    certify = args.command == "certify"
-    plan = asked_plan(args, Certifier(noise, math.prod(network.input_shape), args.n, alpha)) if certify else None
+def open_job(request: Certify | Predict) -> Job:
+    """The job that was asked for."""
+    alpha = parse_alpha(request.alpha)
+    noise = Noise.of(request.noise, request.sigma or default_sigma(request.model))
+    network = open_model(request.model, request, noise, request.threads)
+    images = open_data(request.data, request.split)
+    certify = request if isinstance(request, Certify) else None
+    plan = certify and _plan(certify, Certifier(noise, math.prod(network.input_shape), request.n, alpha))
     run = Run(
-        command=args.command,
-        model=model,
+        command="certify" if certify else "predict",
+        model=request.model,
         identity=network.identity,
-        pixels=args.pixels,
-        mean=args.mean,
-        std=args.std,
-        data=data,
-        split=args.split,
+        pixels=request.pixels,
+        mean=request.mean,
+        std=request.std,
+        data=request.data,
+        split=request.split,
         data_sha256=images.sha256,
-        skip=args.skip,
-        max=min(args.max or len(images), len(range(0, len(images), args.skip))),
+        skip=request.skip,
+        max=min(request.max or len(images), len(range(0, len(images), request.skip))),
         sigma=str(noise.sigma),
         noise=noise.kind,
-        bound=args.bound if certify else "",
-        form=args.form if certify else "",
-        n0=args.n0 if certify else 0,
-        n=args.n,
+        bound=certify.bound if certify else "",
+        form=certify.form if certify else "",
+        n0=certify.n0 if certify else 0,
+        n=request.n,
         alpha=str(alpha),
-        seed=hex(parse_seed(args.seed)),
+        seed=hex(parse_seed(request.seed)),
         intrs=__version__,
-        kernels=engine_name(network, args.kernels),
+        kernels=engine_name(network, request.kernels),
         python=platform.python_version(),
         platform=platform.platform(),
         adaptive=str(plan or ""),
         note="" if noise.on_integers else CLASSICAL,
     )
-    return assemble(run, network, images, args.threads)
+    return assemble(run, network, images, request.threads)
 
 
-def asked_plan(args: Namespace, certifier: Certifier) -> Plan | None:
-    """What the arguments ask of an adaptive run; None if every image is to get n samples."""
-    precision = getattr(args, "precision", None)
-    if not args.adaptive:
-        if args.radii or precision is not None or args.give_up is not None:
-            raise IntrsError("--radii, --precision and --give-up are for adaptive runs; add --adaptive")
-        return None
-    if precision is not None and args.give_up is not None:
+def _plan(request: Certify, certifier: Certifier) -> Plan | None:
+    """What is asked of an adaptive run; None if every image is to get n samples."""
+    if request.adaptive:
+        return adaptive_plan(certifier, request.radii, request.precision, request.give_up)
+    if request.radii or request.precision is not None or request.give_up is not None:
+        raise IntrsError("--radii, --precision and --give-up are for adaptive runs; add --adaptive")
+    return None
+
+
+def adaptive_plan(
+    certifier: Certifier, radii: Sequence[str], precision: str | None = None, give_up: str | None = None
+) -> Plan:
+    """The plan of an adaptive run with at most the certifier's samples; without radii or precision, all quarters."""
+    if precision is not None and give_up is not None:
         raise IntrsError("--give-up is for --radii; a run with --precision has no use for it")
-    radii = args.radii or ([] if precision is not None else _every_quarter(certifier))
-    return Plan.of(args.n, radii, precision, GIVE_UP if args.give_up is None else args.give_up)
+    wanted = radii or ([] if precision is not None else _every_quarter(certifier))
+    return Plan.of(certifier.n, wanted, precision, GIVE_UP if give_up is None else give_up)
 
 
 def _every_quarter(certifier: Certifier) -> list[Fraction]:
@@ -293,21 +324,11 @@ def _check_fit(network: Model, data: Images) -> None:
         )
 
 
-def find_model(spec: str) -> Path:
-    """A file wins over a model of the same name that ships."""
-    path = Path(spec)
-    if path.exists():
-        return path
-    if spec in zoo.model_names():
-        return zoo.model_path(spec)
-    raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(zoo.model_names()) or 'none'})")
-
-
-def open_model(spec: str, options: Namespace | Run, noise: Noise, threads: int) -> Model:
+def open_model(spec: str, options: Request | Run, noise: Noise, threads: int) -> Model:
     """The model as this noise needs it: lowered to integers, or as it is in ONNX Runtime."""
     from intrs.float_engine import is_quantized, open_engine
 
-    path = find_model(spec)
+    path = zoo.find_model(spec)
     if not noise.on_integers:
         mean, std = _numbers(options.mean), _numbers(options.std)
         return open_engine(path, pixels=options.pixels, mean=mean, std=std, threads=threads)
@@ -316,15 +337,15 @@ def open_model(spec: str, options: Namespace | Run, noise: Noise, threads: int) 
             f"{path}: it is a float model, which {noise.kind} noise and integers cannot run; --noise continuous "
             "certifies it by the classical method, in floats (docs/baselines.md), or quantize it (docs/onnx.md)"
         )
-    return load_model(spec, options)
+    return load_model(spec, options.pixels, options.mean, options.std)
 
 
-def load_model(spec: str, options: Namespace | Run) -> Network:
+def load_model(spec: str, pixels: str, mean: str, std: str) -> Network:
     """The model, with the pixel convention that was asked for."""
     from intrs.exchange.onnx_in import load
 
-    pixels = cast("Literal['auto', 'unit', 'byte']", options.pixels)
-    return load(find_model(spec), pixels=pixels, mean=_numbers(options.mean), std=_numbers(options.std))
+    convention = cast("Literal['auto', 'unit', 'byte']", pixels)
+    return load(zoo.find_model(spec), pixels=convention, mean=_numbers(mean), std=_numbers(std))
 
 
 def _numbers(text: str) -> list[Fraction] | None:
@@ -335,7 +356,7 @@ def default_sigma(spec: str) -> str:
     """The sigma under which a model was trained, if it says so."""
     from intrs.exchange.onnx_file import Refusal, read_graph
 
-    path = find_model(spec)
+    path = zoo.find_model(spec)
     try:
         sigma = read_graph(path).metadata.get("intrs.sigma", "")
     except Refusal as refusal:
