@@ -599,14 +599,14 @@ def test_fake_quantizer_is_its_definition(layout: str) -> None:
 
 
 def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
-    torch, images = import_module("torch"), some_images()
+    engine, images = room("engine"), some_images()
     recipe = Recipe("resnet8", "stripes", "", "0.25", epochs=1, qat_epochs=2, batch=64, precision="bf16")
     task, kept = room("architectures").Task.of(images), room("checkpoint").Checkpoint(tmp_path, recipe)
-    training, types = room("engine").Training(recipe, task, images, images, kept), []
+    training, types = engine.Training(recipe, task, images, images, kept), []
     training.model.register_forward_hook(lambda model, _, out: types.append(out.dtype) if model.training else None)
     training.run(lambda *_: None, lambda entry: types.append(entry["epoch"]))
     kept.close()
-    low, full = torch.bfloat16, torch.float32
+    low, full = engine.torch.bfloat16, engine.torch.float32
     first, second, third = types.index(1), types.index(2), types.index(3)
     assert (set(types[:first]), set(types[second + 1 : third])) == ({low}, {full})
     assert low in types[first:second]
