@@ -52,7 +52,7 @@ class Job:
     @cached_property
     def positions(self) -> range:
         """Which images of the data set, in order."""
-        return range(0, len(self.data), self.run.skip)[: self.run.max]
+        return self.data.positions(self.run.skip, self.run.max)
 
     @property
     def indices(self) -> list[int]:
@@ -244,7 +244,7 @@ def open_job(request: Certify | Predict) -> Job:
         split=request.split,
         data_sha256=images.sha256,
         skip=request.skip,
-        max=min(request.max or len(images), len(range(0, len(images), request.skip))),
+        max=len(images.positions(request.skip, request.max)),
         sigma=str(noise.sigma),
         noise=noise.kind,
         bound=certify.bound if certify else "",

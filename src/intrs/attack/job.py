@@ -48,7 +48,7 @@ class Job:
     @cached_property
     def positions(self) -> range:
         """Which images of the data set, in order."""
-        return range(0, len(self.data), self.settings.skip)[: self.settings.max]
+        return self.data.positions(self.settings.skip, self.settings.max)
 
     @cached_property
     def noise(self) -> Noise | None:
@@ -140,7 +140,7 @@ def open_job(request: Attack, folder: Path) -> Job:
         split=request.split,
         data_sha256=data.sha256,
         skip=request.skip,
-        max=min(request.max or len(data), len(range(0, len(data), request.skip))),
+        max=len(data.positions(request.skip, request.max)),
         norm=request.norm,
         eps=",".join(eps),
         steps=request.steps or STEPS[request.norm],

@@ -42,6 +42,10 @@ class Images:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def positions(self, skip: int, most: int | None) -> range:
+        """Where every skip-th image stands, at most so many."""
+        return range(0, len(self), skip)[:most]
+
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) of every image."""

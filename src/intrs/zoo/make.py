@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HERE = Path(__file__).parent
-STEP = Fraction(1, 4)  # between the radii of a card
 MOST_BYTES = 2**27  # of a model that ships
-MOST_RADII = 100
 
 
 # --- Models ----------------------------------------------------------------------------------------------------------
@@ -113,7 +111,8 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
 def _radii(log: metrics.Log) -> list[Fraction]:
     """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
     asked = Plan.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
-    radii = list(asked or (i * STEP for i in range(MOST_RADII)))
+    quarters = log.quarters()
+    radii = list(asked or (*quarters, quarters[-1] + Fraction(1, 4)))
     end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))
     return radii[: end + 1]
 
