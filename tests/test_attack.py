@@ -22,7 +22,7 @@ from intrs import results, zoo
 from intrs.attack import records
 from intrs.attack.ball import NORMS, Ball
 from intrs.attack.job import Job
-from intrs.cli import INTERRUPTED, MISTAKE, main
+from intrs.cli import INTERRUPTED, MISTAKE
 from intrs.cli import attack as command
 from intrs.errors import IntrsError
 from intrs.noise import Noise
@@ -328,19 +328,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_model(tmp_path / "tiny.onnx")
     save_images(tmp_path / "tiny.npz")
     return tmp_path
-
-
-@pytest.fixture
-def intrs(here: Path, capsys: pytest.CaptureFixture[str]) -> Intrs:
-    """Run the command here; exit code, stdout, stderr."""
-
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 ATTACK = ("attack", "tiny.onnx", "tiny.npz")

@@ -17,7 +17,6 @@ from tiny_model import CLASSES, SIDE, images, save_images, save_model
 
 from intrs import results
 from intrs.certificate import Certifier
-from intrs.cli import main
 from intrs.errors import IntrsError
 from intrs.float_engine import FloatEngine, open_engine
 from intrs.noise import LAWS, Noise
@@ -53,17 +52,6 @@ def with_metadata(path: Path, entries: dict[str, str]) -> None:
     model = onnx.load(path)
     helper.set_model_props(model, entries)
     onnx.save(model, path)
-
-
-@pytest.fixture
-def intrs(here: Path, capsys: pytest.CaptureFixture[str]) -> Intrs:
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 # --- the noise -------------------------------------------------------------------------------------------------------

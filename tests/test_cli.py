@@ -20,7 +20,7 @@ from PIL import Image
 from tiny_model import images, save_images, save_model
 
 from intrs import metrics, results, zoo
-from intrs.cli import main, verify
+from intrs.cli import verify
 from intrs.cli.arguments import asked, parse
 from intrs.cli.screen import duration
 from intrs.request import REQUESTS, Attack
@@ -49,19 +49,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_model(tmp_path / "tiny.onnx")
     save_images(tmp_path / "tiny.npz")
     return tmp_path
-
-
-@pytest.fixture
-def intrs(here: Path, capsys: pytest.CaptureFixture[str]) -> Intrs:
-    """Run the command here; exit code, stdout, stderr."""
-
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = main(argv)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
 
 
 def without_time(path: Path) -> list[list[str]]:
