@@ -20,20 +20,27 @@ class NoiseTable {
 
  private:
   static constexpr int kBucketBits = 12;
+  static constexpr uint32_t kAtOnce = kBlocksAtOnce * kCoordinatesPerBlock;
 
-  // All high halves with the same leading bits. Where at most one threshold lies among them, the value is
-  // `value + (high >= edge)` but for high == edge; elsewhere the bucket is crowded and the thresholds are searched.
-  struct Bucket {
-    uint32_t edge;
-    int16_t value;
-    int16_t crowded;
-  };
+  // What is known of all numbers with the same leading bits, in 32 bits so that the table stays in a first-level cache:
+  // the value below the one threshold among them in the upper half, the threshold's next 16 bits in the lower. Not sure
+  // of its value is a number whose own next 16 bits equal those, and any if several thresholds lie there (crowded).
+  using Bucket = int32_t;
+  static constexpr int32_t kNone = 0xffff;      // stands for the 16 bits where there is no threshold
+  static constexpr int32_t kCrowded = -0x8000;  // stands for the value; see the constructor
 
-  Bucket bucket(uint32_t index) const;
+  static Bucket bucket(int32_t value, int32_t edge) { return value * 0x10000 + edge; }
+  static int32_t value(Bucket b) { return b >> 16; }
+  static int32_t edge(Bucket b) { return b & 0xffff; }
+  static int32_t next_bits(uint32_t high) { return high >> (16 - kBucketBits) & 0xffff; }
+
+  static void decide(const uint32_t* high, int32_t* values, uint8_t* unsure);
+  Bucket make_bucket(uint32_t index) const;
   int32_t search(uint32_t high, const Stream& stream, uint32_t coordinate) const;
 
   int32_t first_;
   std::vector<uint64_t> thresholds_;
+  std::vector<uint32_t> starts_;  // the first threshold at or past each bucket, and past the last
   std::vector<Bucket> buckets_;
 };
 

@@ -87,6 +87,17 @@ def test_addresses() -> None:
     assert len({uniform(KEY, *place) for place in places}) == len(places)
 
 
+@pytest.mark.parametrize("coordinate", [0, 17, 255, 256, 300])
+def test_a_threshold_at_every_distance(coordinate: int) -> None:
+    """The value counts the thresholds up to the number, whether its first 12, 28, 32 or all bits decide."""
+    u = uniform(KEY, 0, 7, coordinate)
+    for distance in (0, *(1 << k for k in range(64))):
+        for threshold in (u - distance, u + distance):
+            if 0 <= threshold < 1 << 64:
+                table = _core.NoiseTable(-3, np.array([threshold], np.uint64))
+                assert table.draw(KEY, 0, 7, 1, zeros(301))[0, coordinate] == -3 + (threshold <= u)
+
+
 def test_noise_is_added_to_the_image() -> None:
     table = _core.NoiseTable(-8, np.linspace(2**60, 2**63, 15).astype(np.uint64))
     image = np.arange(50, dtype=np.uint8)
