@@ -78,16 +78,16 @@ class BottleneckNet(nn.Module):
             layers.append(nn.Sequential(*layer))
         self.layer1, self.layer2, self.layer3, self.layer4 = layers
         self.pool, self.quant_pool = nn.AdaptiveAvgPool2d(1), ActQuant(signed=False)
-        self.fc, self.quant_fc = Linear(cin, classes), ActQuant(signed=True)
+        self.fc = Linear(cin, classes)
         for module in self.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.eps = form.eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits, quantized to 8 bits like every other tensor."""
+        """Return the logits, which alone are not rounded to 8 bits."""
         x = self.quant_in(self.normalize(x))
         x = self.max_pool(self.quant_stem(torch.relu(self.stem(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         x = self.quant_pool(self.pool(x))
-        out: Tensor = self.quant_fc(self.fc(torch.flatten(x, 1)))
+        out: Tensor = self.fc(torch.flatten(x, 1))
         return out
