@@ -196,20 +196,27 @@ struct Winograd {
     }
   }
 
+  // kUnroll pairs of input channels; the first of all begin the sums.
+  template <bool kFirst>
+  static INTRS_INLINE void multiply_pairs(const int32_t* weights, const uint8_t* from, Vec (&acc)[kAtOnce][kQuad]) {
+    each<kUnroll>([&](auto u) INTRS_BODY {
+      Vec v[kAtOnce];
+      each<kAtOnce>([&](auto t) INTRS_BODY { v[t] = V::load(from + u * kPairBytes + t * kBytes); });
+      each<kQuad>([&](auto k) INTRS_BODY {
+        const Vec w = V::broadcast(weights[u * kQuad + k]);
+        each<kAtOnce>([&](auto t) INTRS_BODY {
+          acc[t][k] = kFirst && u == 0 ? V::mul16(v[t], w) : V::dot16(acc[t][k], v[t], w);
+        });
+      });
+    });
+  }
+
   void multiply_tiles(const int32_t* weights, const uint8_t* from, uint8_t* to) const {
     Vec acc[kAtOnce][kQuad];
-    for (auto& tile : acc) {
-      for (Vec& sum : tile) sum = V::broadcast(0);
-    }
-    for (int32_t pair = 0; pair < in_pairs; pair += kUnroll, from += kUnroll * kPairBytes, weights += kUnroll * kQuad) {
-      for (int u = 0; u < kUnroll; ++u) {
-        Vec v[kAtOnce];
-        for (int t = 0; t < kAtOnce; ++t) v[t] = V::load(from + u * kPairBytes + t * kBytes);
-        for (int k = 0; k < kQuad; ++k) {
-          const Vec w = V::broadcast(weights[u * kQuad + k]);
-          for (int t = 0; t < kAtOnce; ++t) acc[t][k] = V::dot16(acc[t][k], v[t], w);
-        }
-      }
+    multiply_pairs<true>(weights, from, acc);
+    for (int32_t pair = kUnroll; pair < in_pairs; pair += kUnroll) {
+      from += kUnroll * kPairBytes, weights += kUnroll * kQuad;
+      multiply_pairs<false>(weights, from, acc);
     }
     for (auto& tile : acc) {
       for (Vec& sum : tile) {
