@@ -1,10 +1,6 @@
 // ChaCha20 for sixteen blocks at once, in vectors as wide as the registers of the including kernel set.
 #pragma once
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
 #include <cstring>
 
 #include "../bits.h"
@@ -16,26 +12,12 @@ typedef uint32_t Words4 __attribute__((vector_size(16)));  // a word of four blo
 typedef uint32_t Words8 __attribute__((vector_size(32)));
 typedef uint32_t Words16 __attribute__((vector_size(64)));
 
-#ifdef __AVX2__
-// One shuffle instead of two shifts. (AVX-512 rotates by any number of bits at once.)
-template <int k>
-Words8 rotate_bytes(Words8 v) {
-  constexpr char a = (4 - k) % 4, b = (5 - k) % 4, c = (6 - k) % 4, d = (7 - k) % 4;
-  const __m128i order = _mm_setr_epi8(a, b, c, d, 4 + a, 4 + b, 4 + c, 4 + d,  //
-                                      8 + a, 8 + b, 8 + c, 8 + d, 12 + a, 12 + b, 12 + c, 12 + d);
-  return Words8(_mm256_shuffle_epi8(__m256i(v), _mm256_broadcastsi128_si256(order)));
-}
-#endif
-
 template <class Vec>
 struct ChaCha20 {
   static constexpr uint32_t kBlocks = sizeof(Vec) / 4;
 
   template <int k>
   static Vec rotate(Vec v) {
-#ifdef __AVX2__
-    if constexpr (k % 8 == 0 && sizeof v == 32) return rotate_bytes<k / 8>(v);
-#endif
     return v << k | v >> (32 - k);
   }
 

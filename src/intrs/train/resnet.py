@@ -61,7 +61,7 @@ class ResNet(nn.Module):
         self.fc = Linear(cin, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits; they alone are not rounded to 8 bits, where one in twenty noisy images would be a tie."""
+        """Return the logits, which alone are not rounded to 8 bits, where noisy images tie (docs/decisions/7)."""
         x = self.quant_in(self.normalize(x))
         x = self.quant_stem(torch.relu(self.stem(x)))
         x = self.quant_pool(self.pool(self.blocks(x)))
