@@ -498,6 +498,21 @@ def test_a_smoothed_float_network(intrs: Intrs, here: Path) -> None:
     assert all(sum(row.counts) == 200 for row in records.read(here / "a")[1])
 
 
+@pytest.mark.parametrize("quantized", [True, False])
+def test_the_classical_method(intrs: Intrs, here: Path, quantized: bool) -> None:
+    """Continuous noise, votes by ONNX Runtime: those of `intrs predict` on the attacked images."""
+    pytest.importorskip("onnxruntime")
+    save_model(here / "some.onnx", quantized=quantized)
+    argv = ("--noise", "continuous", "--sigma", "0.25", "--n", "200", "--seed", "3", "--max", "3", "--pixels", "unit")
+    code, out, err = intrs("attack", "some.onnx", "tiny.npz", "a", *argv, "--eps", "0.3", "--draws", "4")
+    assert code == 0, err
+    assert "continuous Gaussian" in out
+    settings, attacked = records.read(here / "a")
+    assert settings.kernels.startswith("onnxruntime")
+    assert intrs("predict", "some.onnx", "a/eps-0.3.npz", *argv, "--out", "p.tsv")[0] == 0
+    assert [row.counts for row in results.read(here / "p.tsv")[1]] == [row.counts for row in attacked]
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -513,6 +528,7 @@ def test_a_smoothed_float_network(intrs: Intrs, here: Path) -> None:
         ("attack tiny.onnx tiny.npz tiny.npz", "cannot write"),
         ("attack tiny.onnx tiny.npz a --max 0", "a whole number from 1 on"),
         ("attack quiet.onnx tiny.npz a", "--sigma"),
+        ("attack tiny.onnx tiny.npz a --noise continuous --kernels scalar", "is for integers"),
         ("attack float.onnx tiny.npz a --sigma 0 --mean 0.5", "leave --mean and --std out"),
     ],
 )

@@ -25,9 +25,12 @@ from tiny_model import save_images, save_model
 
 from intrs import zoo
 from intrs.cli import main
+from intrs.cli import reproduce as command
 from intrs.errors import IntrsError
 from intrs.job import Job
 from intrs.report.runs import METHODS
+from intrs.reproduce import run as sampling
+from intrs.reproduce import tables
 from intrs.reproduce.plan import SIGMAS, other_numbers, read_plan
 
 if TYPE_CHECKING:
@@ -151,7 +154,7 @@ def test_other_sigmas_equal_the_votes(whole: Path) -> None:
 
 def test_time_and_size(whole: Path) -> None:
     rows = section(whole, "h")["tables"][0]["rows"]
-    assert [row[0] for row in rows] == ["IntRS-quant", "FloatRS-fp", "FloatRS-quant"]
+    assert [row[0] for row in rows] == ["IntRS-quant", "FloatRS-fp"]
     frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
     each = pd.to_timedelta(frame["time"]).dt.total_seconds().mean()
     _, network, seconds, rate, size, engine = rows[1]
@@ -226,7 +229,9 @@ def test_runs_that_are_judged_again_or_timed_are_not_adaptive(whole: Path, stopp
         f"certify-{method}-trained0.25-sigma{sigma}-adaptive"
         for method in ("IntRS-quant", "FloatRS-fp")
         for sigma in ("0.12", "0.5", "1")
-    } | {"certify-IntRS-quant-trained0.5-sigma0.5-adaptive"}
+    } | {
+        f"certify-{run}-adaptive" for run in ("IntRS-quant-trained0.5-sigma0.5", "FloatRS-quant-trained0.25-sigma0.25")
+    }
     for name in names - other:
         assert votes(stopping, name).drop(columns="time").equals(votes(whole, name).drop(columns="time")), name
 
@@ -426,9 +431,24 @@ def test_attacks(here: Path) -> None:
     smoothed, bare = section(here / "out", "f"), section(here / "out", "g")
     assert [row[0] for row in smoothed["tables"][0]["rows"]] == ["0", "0.12", "0.25", "0.5", "1"]
     assert len(bare["tables"]) == 2
-    frame = pd.read_csv(here / "out" / "attack-l2" / "attack.tsv", delimiter="\t")
-    for eps, cell, *_ in smoothed["tables"][0]["rows"]:
-        assert number(cell) == pytest.approx(frame[frame["eps"] == float(eps)]["correct"].mean(), abs=6e-4)
+    for method, table in zip(("IntRS-quant", "FloatRS-fp"), smoothed["tables"], strict=True):
+        assert table["title"].startswith(method)
+        frame = pd.read_csv(here / "out" / f"attack-{method}" / "attack.tsv", delimiter="\t")
+        for eps, cell, *_ in table["rows"]:
+            assert number(cell) == pytest.approx(frame[frame["eps"] == float(eps)]["correct"].mean(), abs=6e-4)
+    assert not smoothed["not_run"]
+
+
+def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    for module in (sampling, tables, command):
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    settings = SETTINGS.replace("attacked = 0", "attacked = 1") + 'experiments = "f"\n'
+    (here / "plan.toml").write_text(settings + MODELS)
+    assert run("plan.toml", "-o", "out") == 0
+    made = section(here / "out", "f")
+    assert [table["title"].split(",")[0] for table in made["tables"]] == ["IntRS-quant"]
+    assert made["not_run"] == ["FloatRS-fp needs ONNX Runtime (pip install 'intrs[float]')"]
 
 
 # --- doing it again --------------------------------------------------------------------------------------------------

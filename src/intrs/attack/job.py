@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from intrs.attack.ball import Ball
 from intrs.certificate import parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
-from intrs.job import default_sigma, selected_kernels
+from intrs.job import default_sigma, engine_name, open_model, selected_kernels
 from intrs.noise import Noise, parse_fraction, parse_sigma, plain
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Votes, parse_seed, votes
@@ -128,6 +128,10 @@ def open_job(request: Attack, folder: Path) -> Job:
     source = _victim(request, request.source) if request.source else victim
     for network, name in ((victim, request.model), (source, request.source)):
         _check_fit(network, name, data)
+    kernels = selected_kernels(request.kernels)
+    if noise and not noise.on_integers:  # the classical method votes as `intrs certify` does, by ONNX Runtime
+        engine = open_model(request.model, request, noise, request.threads)
+        victim, kernels = replace(victim, base=engine, identity=engine.identity), engine_name(engine, request.kernels)
     settings = records.Settings(
         model=request.model,
         identity=victim.identity,
@@ -153,7 +157,7 @@ def open_job(request: Attack, folder: Path) -> Job:
         seed=hex(_seed(request, folder)),
         intrs=__version__,
         torch=str(import_module("torch").__version__),
-        kernels=selected_kernels(request.kernels),
+        kernels=kernels,
         python=platform.python_version(),
         platform=platform.platform(),
     )

@@ -19,6 +19,7 @@ SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no a
 SHORT_RUN_IMAGES = 10
 MOST_THREADS = 1024
 INTEGER_LAWS = ("discrete", "rounded")
+LAWS = (*INTEGER_LAWS, "continuous")
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
 R = TypeVar("R", bound=Request)
@@ -107,7 +108,7 @@ def _add_run(parser: Parser, command: str) -> None:
     n = REQUESTS[command].n
     parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
     parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
-    _add_noise(parser, required=False, laws=(*INTEGER_LAWS, "continuous"))
+    _add_noise(parser, required=False, laws=LAWS)
     if command == "certify":
         parser.add_argument(
             "--n0", type=_count, default=Certify.n0, metavar="N0", help=f"samples to select the class ({Certify.n0})"
@@ -231,7 +232,8 @@ def _add_attack(parser: Parser) -> None:
     )
     words = "take the gradients from this network and transfer the attack (MODEL itself)"
     parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
-    _add_noise(parser, required=False, words=" (what the model says; 0: the network without smoothing)")
+    words = " (what the model says; 0: the network without smoothing)"
+    _add_noise(parser, required=False, words=words, laws=LAWS)
     parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes an answer ({Attack.n})")
     _add_alpha(parser)
     _add_images(parser)

@@ -21,6 +21,8 @@ from intrs.request import Attack
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from intrs.attack.ball import Ball
     from intrs.attack.job import Job
@@ -34,21 +36,26 @@ HOW_TO_INSTALL = (
 
 def attack(args: Namespace) -> int:
     """Attack every image at every eps; the same command continues what was interrupted."""
+    return run(asked(args, Attack), args.out, args.argv)
+
+
+def run(request: Attack, folder: Path, argv: Sequence[str]) -> int:
+    """The attack, kept in a folder; `intrs` with argv is the command that continues it."""
     if find_spec("torch") is None:
         raise IntrsError(HOW_TO_INSTALL)
-    if args.threads:
-        import_module("torch").set_num_threads(args.threads)
-    job = open_job(asked(args, Attack), args.out)
-    kept = records.Progress(args.out, job.settings, job.data, job.positions, job.victim.classes)
+    if request.threads:
+        import_module("torch").set_num_threads(request.threads)
+    job = open_job(request, folder)
+    kept = records.Progress(folder, job.settings, job.data, job.positions, job.victim.classes)
     with contextlib.closing(kept):
-        _announce(job, args, len(kept.records))
+        _announce(job, folder, len(kept.records))
         try:
             work(job, kept, meter)
         except KeyboardInterrupt:
-            print(_how_to_continue(args, job, kept), file=sys.stderr)
+            print(_how_to_continue(argv, job, kept), file=sys.stderr)
             return INTERRUPTED
         found = rows(job, kept)
-        written = records.write_results(args.out, found, attacked(job, kept))
+        written = records.write_results(folder, found, attacked(job, kept))
     _summarise(job, found)
     for path in written:
         show("file", str(path))
@@ -58,7 +65,7 @@ def attack(args: Namespace) -> int:
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
-def _announce(job: Job, args: Namespace, done: int) -> None:
+def _announce(job: Job, folder: Path, done: int) -> None:
     s = job.settings
     show("model", f"{s.model}, identity {s.identity[:16]}")
     if s.source:
@@ -71,7 +78,7 @@ def _announce(job: Job, args: Namespace, done: int) -> None:
     show("eps", ", ".join(f"{plain(ball.eps)} ({_levels(ball)})" for ball in s.balls))
     if small := [plain(ball.eps) for ball in s.balls if ball.eps and not ball.limit]:
         show("note", f"eps {', '.join(small)}: less than one pixel level, so that no image can be changed")
-    show("folder", str(args.out))
+    show("folder", str(folder))
 
 
 def _levels(ball: Ball) -> str:
@@ -93,7 +100,7 @@ def _summarise(job: Job, rows: list[Row]) -> None:
     print_table(made)
 
 
-def _how_to_continue(args: Namespace, job: Job, kept: Progress) -> str:
-    command = shlex.join(["intrs", *args.argv])
+def _how_to_continue(argv: Sequence[str], job: Job, kept: Progress) -> str:
+    command = shlex.join(["intrs", *argv])
     done, total = len(kept.records), len(job.positions)
     return f"intrs: stopped after {done} of {total} images; the same command continues:\n  {command}"

@@ -8,7 +8,6 @@ from shlex import join
 from typing import TYPE_CHECKING
 
 from intrs.cli import INTERRUPTED
-from intrs.cli.arguments import parse
 from intrs.cli.screen import duration, meter, show
 from intrs.text import printable
 
@@ -35,11 +34,10 @@ def reproduce(args: Namespace) -> int:
         show("absent", f"{spec}: the plan names it, and there is no such file or model")
     try:
         sample(found, args.threads, _announce, meter)
-        code = _attack(found, args.threads)
     except KeyboardInterrupt:
-        code = INTERRUPTED
-    if code:
         print(f"intrs: stopped; the same command continues:\n  {join(['intrs', *args.argv])}", file=sys.stderr)
+        return INTERRUPTED
+    if code := _attack(found, args):
         return code
     for path in write(found):
         print(printable(str(path)))
@@ -53,16 +51,17 @@ def _announce(place: str, sampling: Sampling, job: Job, left: int) -> None:
     show(place, f"{sampling.name}, {len(job.positions)} images, n = {most}{job.run.n:,}: {words}")
 
 
-def _attack(found: Found, threads: int) -> int:
-    """`intrs attack` for every attack of the plan, each in a folder of its own; 0, or why one stopped."""
+def _attack(found: Found, args: Namespace) -> int:
+    """What `intrs attack` does, for every attack of the plan, each in a folder of its own; 0, or why one stopped."""
     if find_spec("torch") is None:
         return 0
-    from intrs.cli.attack import attack
+    from intrs.cli.attack import run
     from intrs.reproduce.run import attacks
 
-    with_threads = ["--threads", str(threads)] if threads else []
-    for name, argv in attacks(found.plan).items():
+    for name, request in attacks(found.plan, args.threads).items():
+        if request.noise == "continuous" and find_spec("onnxruntime") is None:
+            continue
         show("attack", name)
-        if code := attack(parse(["attack", *argv, *with_threads, str(found.folder / name)])):
+        if code := run(request, found.folder / name, args.argv):
             return code
     return 0

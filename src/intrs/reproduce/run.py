@@ -18,8 +18,8 @@ from intrs.job import open_job, work
 from intrs.metrics import read
 from intrs.noise import Noise, plain
 from intrs.report.training import open_trainings
-from intrs.reproduce.plan import FIXED_SIGMA, NOISE
-from intrs.request import Certify, Predict
+from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, NOISE
+from intrs.request import Attack, Certify, Predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Announce = Callable[[str, Sampling, Job, int], object]  # which of how many, what, its job, images left
 
 VOTES = "votes"
+ATTACKED_N = 1000  # votes an answer, of the paper
 NO_RUNTIME = "ONNX Runtime (pip install 'intrs[float]')"
 NO_TORCH = "PyTorch (pip install 'intrs[train]')"
 
@@ -122,17 +123,21 @@ def asked_radii(found: Found, sampling: Sampling) -> list[str]:
 # --- Attacks ---------------------------------------------------------------------------------------------------------
 
 
-def attacks(plan: Plan) -> dict[str, list[str]]:
-    """Folder and arguments, but for the folder, of every `intrs attack` that has its networks: experiments f and g."""
+def attacks(plan: Plan, threads: int = 0) -> dict[str, Attack]:
+    """By the folder to keep it in, every attack that has its networks: experiments f and g."""
     if not plan.attacked:
         return {}
-    settings = ["--max", str(plan.attacked), "--seed", str(plan.seed), "--split", plan.split]
-    made, undefended = dict[str, list[str]](), dict(plan.undefended)
-    if "f" in plan.experiments and (model := plan.model("IntRS-quant", FIXED_SIGMA)):
-        smoothed = ["--sigma", plain(FIXED_SIGMA), "--alpha", plan.alpha, "--n", "1000"]
-        made["attack-l2"] = [model, plan.data, *smoothed, *settings]
+    common: dict[str, Any] = {
+        "data": plan.data, "split": plan.split, "max": plan.attacked, "seed": plan.seed, "threads": threads,
+    }  # fmt: skip
+    made, undefended = dict[str, Attack](), dict(plan.undefended)
+    for method in COMPARED if "f" in plan.experiments else ():
+        if model := plan.model(method, FIXED_SIGMA):
+            made[f"attack-{method}"] = Attack(
+                model=model, sigma=plain(FIXED_SIGMA), noise=NOISE[method], alpha=plan.alpha, n=ATTACKED_N, **common
+            )
     if "g" in plan.experiments and undefended:
-        plainly = ["--norm", "linf", "--sigma", "0", *settings]
-        made["attack-float"] = [undefended["float"], plan.data, *plainly]
-        made["attack-int8"] = [undefended["int8"], plan.data, "--source", undefended["float"], *plainly]
+        plainly: dict[str, Any] = {"norm": "linf", "sigma": "0", **common}
+        made["attack-float"] = Attack(model=undefended["float"], **plainly)
+        made["attack-int8"] = Attack(model=undefended["int8"], source=undefended["float"], **plainly)
     return made

@@ -188,7 +188,7 @@ def _certified_at(sampling: Sampling) -> str:
 
 def _other_alphas(found: Found) -> Section:
     tables = []
-    for method in METHODS:
+    for method in COMPARED:
         if log := found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA)):
             rows = [
                 row
@@ -255,10 +255,17 @@ def _predicted(log: Log, found: Found) -> tuple[Share, Share]:
 
 
 def _smoothed_attack(found: Found) -> Section:
-    there = found.plan.model("IntRS-quant", FIXED_SIGMA)
-    not_run = [] if there else [f"needs model IntRS-quant trained at sigma {plain(FIXED_SIGMA)}"]
-    not_run.append("FloatRS-fp: the attack draws integer noise only")
-    return _attack_section(found, "f", {"attack-l2": "IntRS-quant, PGD in l2, smoothed prediction"}, not_run)
+    names = {f"attack-{method}": f"{method}, PGD in l2, smoothed prediction" for method in COMPARED}
+    not_run = [
+        f"needs model {method} trained at sigma {plain(FIXED_SIGMA)}"
+        for method in COMPARED
+        if not found.plan.model(method, FIXED_SIGMA)
+    ]
+    if find_spec("onnxruntime") is None:
+        asked = attacks(found.plan)
+        floats = [m for m in COMPARED if NOISE[m] == "continuous" and f"attack-{m}" in asked]
+        not_run += [f"{method} needs {NO_RUNTIME}" for method in floats]
+    return _attack_section(found, "f", names, not_run)
 
 
 def _undefended_attack(found: Found) -> Section:
@@ -300,7 +307,7 @@ def _attack_section(found: Found, letter: str, names: dict[str, str], not_run: l
 
 def _time_and_size(found: Found) -> Section:
     rows = []
-    for method in METHODS:
+    for method in COMPARED:
         log = found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA))
         if log and log.run:
             samples = sum(row.n0 + row.n for row in log.rows)
