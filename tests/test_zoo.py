@@ -42,11 +42,33 @@ def test_cards_tell_the_truth(name: str) -> None:
     network = intrs.load(zoo.model_path(name))
     assert card["results"]["identity"] == network.identity
     assert len(card["classes"]) == network.classes
-    assert plain_sigma(card["recipe"]["sigma"]) == plain_sigma(default_sigma(name))
+    if sigma := card["recipe"]["sigma"]:
+        assert plain_sigma(sigma) == plain_sigma(default_sigma(name))
+    else:
+        with pytest.raises(IntrsError, match="give --sigma"):
+            default_sigma(name)
     for run in card["certified"]:
         right = list(run["right"].values())
         assert right == sorted(right, reverse=True)
         assert right[0] <= run["answered"] <= run["images"]
+
+
+@pytest.mark.parametrize("name", zoo.float_names())
+def test_float_networks_have_names(name: str) -> None:
+    path = zoo.find_model(name)
+    assert path == zoo.float_path(name.removesuffix("-fp32"))
+    file = zoo.card(name.removesuffix("-fp32"))["results"]["files"]["fp32"]
+    assert file["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_float_network_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    argv = ["certify", "resnet20-paper0.25-fp32", "cifar10-500", "--noise", "continuous", "--n", "100", "--max", "1"]
+    assert main(argv) == 0
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        f"certify-resnet20-paper0.25-fp32-cifar10-500-sigma0.25-continuous.tsv{end}" for end in ("", ".json")
+    ]
 
 
 def test_every_model_has_a_card_and_every_card_a_model() -> None:
@@ -81,6 +103,7 @@ def test_command_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert zoo.seek_model("resnet8-sigma0.25-fp32") is None  # its float network does not ship
     for name in ("vgg", "../zoo/resnet8-sigma0.25", "resnet8-sigma0.25.onnx"):
         assert main(["zoo", name]) == MISTAKE
         assert f"no model {name!r} ships with intrs; what does: " in capsys.readouterr().err

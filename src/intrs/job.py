@@ -362,7 +362,7 @@ def default_sigma(spec: str) -> str:
     except Refusal as refusal:
         raise IntrsError(f"{path}: {refusal}") from None
     if not sigma and spec in zoo.model_names():
-        sigma = spec.rpartition("-sigma")[2]
+        sigma = zoo.card(spec)["recipe"]["sigma"]
     if not sigma:
         raise IntrsError(f"{spec} does not say for which noise it was made; give --sigma, such as --sigma 0.25")
     return sigma

@@ -83,7 +83,8 @@ def _writer(args: Namespace, path: Path, job: Job) -> Writer:
 def default_name(job: Job, *, short: bool) -> Path:
     """certify-MODEL-DATA-sigmaS.tsv in the current folder."""
     run = job.run
-    model = run.model if run.model in zoo.model_names() else Path(run.model).stem
+    shipped = (*zoo.model_names(), *zoo.float_names())
+    model = run.model if run.model in shipped else Path(run.model).stem
     parts = [run.command, model, job.data.name, f"sigma{plain(Fraction(run.sigma))}"]
     parts += [*([] if job.smooth.noise.on_integers else [run.noise]), *(["short"] if short else [])]
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")

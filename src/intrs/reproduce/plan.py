@@ -184,7 +184,7 @@ def _plan(found: dict[str, Any], folder: Path) -> Plan:
     values["data"] = _place(values["data"], folder)
     models, absent = _models(found.get("models", {}), folder)
     undefended = _undefended(found.get("undefended", {}), folder)
-    lost = [spec for _, spec in undefended if not Path(spec).exists()]
+    lost = [spec for _, spec in undefended if not _exists(spec)]
     training = _training(found.get("training", []), folder)
     gone = [spec for spec in training if not Path(spec).exists()]
     made = Plan(
@@ -239,8 +239,13 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
             if at in made:
                 raise IntrsError(f"{key}: this sigma has a model already")
             made[at] = _place(_text(spec, key), folder)
-    there = {at: spec for at, spec in made.items() if spec in zoo.model_names() or Path(spec).is_file()}
+    there = {at: spec for at, spec in made.items() if _exists(spec)}
     return tuple((*at, spec) for at, spec in there.items()), tuple(s for at, s in made.items() if at not in there)
+
+
+def _exists(spec: str) -> bool:
+    path = zoo.seek_model(spec)
+    return path is not None and path.is_file()
 
 
 def _undefended(found: Any, folder: Path) -> tuple[tuple[str, str], ...]:

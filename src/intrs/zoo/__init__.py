@@ -13,11 +13,17 @@ DEFAULT_MODEL = "resnet20-sigma0.25"
 DEFAULT_DATA = "cifar10-500"
 CARD_FORMAT = "intrs model card 1"
 FLOAT = "float"  # the folder with fp32 twins
+FP32 = "-fp32"  # after a model's name: its twin
 
 
 def model_names() -> tuple[str, ...]:
     """The models that ship, by the names that `intrs.load` and the command line take."""
     return _names(".onnx")
+
+
+def float_names() -> tuple[str, ...]:
+    """The float32 networks that ship, each under the name of the model that was quantized from it and `-fp32`."""
+    return tuple(name + FP32 for name in model_names() if float_path(name))
 
 
 def data_names() -> tuple[str, ...]:
@@ -32,12 +38,18 @@ def model_path(name: str | None = None) -> Path:
 
 def find_model(spec: str) -> Path:
     """A file wins over a model of the same name that ships."""
-    path = Path(spec)
-    if path.exists():
+    if path := seek_model(spec):
         return path
-    if spec in model_names():
-        return model_path(spec)
     raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(model_names()) or 'none'})")
+
+
+def seek_model(spec: str) -> Path | None:
+    """The same, None if there is neither."""
+    if Path(spec).exists():
+        return Path(spec)
+    if spec in float_names():
+        return float_path(spec.removesuffix(FP32))
+    return model_path(spec) if spec in model_names() else None
 
 
 def data_path(name: str | None = None) -> Path:

@@ -90,7 +90,7 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
     run = log.run
     if run is None or run.command != "certify":
         raise IntrsError(f"{log.path}: not a results file of intrs certify")
-    if run.identity != card["results"]["identity"]:
+    if run.identity not in (card["results"]["identity"], card["results"]["files"]["int8"]["sha256"]):
         raise IntrsError(f"{log.path}: was made with another network than {card['name']}")
     if Fraction(run.sigma) != parse_sigma(str(card["recipe"]["sigma"])):
         raise IntrsError(f"{log.path}: sigma {run.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
