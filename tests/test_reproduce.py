@@ -215,7 +215,8 @@ def test_what_has_no_model_is_listed(whole: Path) -> None:
 def test_figures(whole: Path) -> None:
     with Image.open(whole / "figures" / "noisy.png") as picture:
         assert picture.size == (2 * 4 * (1 + len(SIGMAS)), 2 * 4 * IMAGES)
-    assert "<svg" in (whole / "figures" / "accuracy-sigma0.25.svg").read_text()
+    for name in ("accuracy-sigma0.25", "alpha-IntRS-quant", "alpha-FloatRS-fp"):
+        assert "<svg" in (whole / "figures" / f"{name}.svg").read_text()
 
 
 # --- adaptive runs ---------------------------------------------------------------------------------------------------
@@ -437,6 +438,10 @@ def test_attacks(here: Path) -> None:
         for eps, cell, *_ in table["rows"]:
             assert number(cell) == pytest.approx(frame[frame["eps"] == float(eps)]["correct"].mean(), abs=6e-4)
     assert not smoothed["not_run"]
+    drawn = [figure for made in (smoothed, bare) for figure in made["figures"]]
+    assert drawn == ["figures/attack-f.svg", "figures/attack-g.svg"]
+    for path in drawn:
+        assert (here / "out" / path).read_bytes().startswith(b"<?xml")
 
 
 def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,9 +12,12 @@ from intrs.errors import IntrsError
 from intrs.report.runs import curve, curve_step, fitting_curves, guess_paper, paper_curves, shown_at_first
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from intrs.metrics import Share
     from intrs.report.runs import Entry, Measure
+
+    Line = tuple[str, Sequence[float], Sequence[Share]]  # name, x, y
 
 Axes: TypeAlias = Any  # matplotlib's, whose types are not the same in all versions
 Figure: TypeAlias = Any
@@ -67,25 +71,45 @@ def figure(
     check_format(suffix)
     if predictions := [entry.name for entry in entries if not entry.log.has_radii]:
         raise IntrsError(f"{predictions[0]} is a run of predictions, which have no radius; `intrs report` shows it")
+    return _saved(lambda: drawn(entries, [measure, "certified"] if cp else [measure], width, which), suffix)
+
+
+def simple_figure(lines: Sequence[Line], xlabel: str, ylabel: str, suffix: str) -> bytes:
+    """The same for lines of any shares, in one picture as wide as a column."""
+    check_format(suffix)
+
+    def draw(ax: Axes) -> None:
+        for i, (name, xs, shares) in enumerate(lines):
+            _draw_line(ax, i, name, xs, shares)
+        _frame(ax, xlabel, ylabel)
+
+    return _saved(lambda: _pictures([draw], "column"), suffix)
+
+
+def _saved(draw: Callable[[], Figure], suffix: str) -> bytes:
     from matplotlib import rc_context
 
     with rc_context(STYLE):
         buffer = io.BytesIO()
-        made = drawn(entries, [measure, "certified"] if cp else [measure], width, which)
-        made.savefig(buffer, format=suffix[1:], dpi=DOTS_PER_INCH, metadata=NO_DATE[suffix])
+        draw().savefig(buffer, format=suffix[1:], dpi=DOTS_PER_INCH, metadata=NO_DATE[suffix])
     return buffer.getvalue()
 
 
 def drawn(entries: Sequence[Entry], measures: Sequence[Measure], width: str, which: str) -> Figure:
-    """The figure for matplotlib: a picture a measure, side by side if the width allows."""
+    """The figure for matplotlib: a picture a measure."""
+    return _pictures([partial(_draw, entries=entries, measure=measure, which=which) for measure in measures], width)
+
+
+def _pictures(draws: Sequence[Callable[[Axes], None]], width: str) -> Figure:
+    """Side by side if the width allows."""
     import matplotlib.figure
 
-    across = len(measures) if width == "page" else 1
-    down = len(measures) // across
+    across = len(draws) if width == "page" else 1
+    down = len(draws) // across
     made = matplotlib.figure.Figure((WIDTHS[width], 0.62 * WIDTHS[width] * down / across), layout="constrained")
     axes: list[Axes] = made.subplots(down, across, squeeze=False).ravel().tolist()
-    for measure, ax in zip(measures, axes, strict=True):
-        _draw(ax, entries, measure, which)
+    for draw, ax in zip(draws, axes, strict=True):
+        draw(ax)
     made.draw_without_rendering()  # settles the layout, which the names need
     made.set_layout_engine("none")
     for ax in axes:
@@ -97,17 +121,24 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
     step = curve_step(entries)
     for i, entry in enumerate(entries):
         shares = curve(entry, measure, step)
-        radii = [float(k * step) for k in range(len(shares))]
-        style = "-" if i < len(COLOURS) else "--"
         name = entry.name + ("" if entry.log.complete else " (unfinished)")
-        colour = COLOURS[i % len(COLOURS)]
-        ax.plot(radii, [s.value or 0.0 for s in shares], style, color=colour, linewidth=1.2, label=name)
-        bands = [(r, *s.interval) for r, s in zip(radii, shares, strict=True) if s.interval and s.part]
-        if bands:
-            ax.fill_between(*map(list, zip(*bands, strict=True)), color=colour, alpha=0.13, linewidth=0)
+        _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares)
     if measure != "certified":
         _draw_paper(ax, entries, which)
-    ax.set(xlabel=r"certified $\ell_2$ radius", ylabel=YLABEL[measure], xlim=(0, None), ylim=(0, None))
+    _frame(ax, r"certified $\ell_2$ radius", YLABEL[measure])
+
+
+def _draw_line(ax: Axes, i: int, name: str, xs: Sequence[float], shares: Sequence[Share]) -> None:
+    """The i-th line of a picture, with a band for its intervals."""
+    style, colour = "-" if i < len(COLOURS) else "--", COLOURS[i % len(COLOURS)]
+    ax.plot(xs, [s.value or 0.0 for s in shares], style, color=colour, linewidth=1.2, label=name)
+    bands = [(x, *s.interval) for x, s in zip(xs, shares, strict=True) if s.interval and s.part]
+    if bands:
+        ax.fill_between(*map(list, zip(*bands, strict=True)), color=colour, alpha=0.13, linewidth=0)
+
+
+def _frame(ax: Axes, xlabel: str, ylabel: str) -> None:
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, None), ylim=(0, None))
     ax.grid(axis="y", color="#e4e4df", linewidth=0.5)
     ax.set_axisbelow(True)
     ax.tick_params(width=0.6, length=2.5)

@@ -15,12 +15,14 @@ from intrs import __version__
 from intrs.noise import Noise, plain
 from intrs.report.runs import METHODS, Entry
 from intrs.report.tables import text
-from intrs.reproduce.plan import SIGMAS
-from intrs.reproduce.tables import sections
+from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, SIGMAS
+from intrs.reproduce.tables import ALPHAS, attacked, attacks_of, judged_again, sections
 from intrs.results import write_whole
 from intrs.votes import noisy_images
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from intrs.reproduce.run import Found
     from intrs.reproduce.tables import Section
 
@@ -70,11 +72,12 @@ def _json(found: Found, made: list[Section]) -> dict[str, object]:
 def _with_figures(found: Found, section: Section) -> Section:
     if section.experiment == "i":
         return replace(section, figures=(_noisy(found),))
-    if section.experiment != "a" or not section.tables:
+    draw = _DRAWN.get(section.experiment)
+    if draw is None or not section.tables:
         return section
     if find_spec("matplotlib") is None:
         return replace(section, notes=(*section.notes, "Figures need matplotlib: pip install 'intrs[plot]'."))
-    return replace(section, figures=tuple(_curves(found)))
+    return replace(section, figures=tuple(draw(found)))
 
 
 def _curves(found: Found) -> list[str]:
@@ -88,6 +91,41 @@ def _curves(found: Found) -> list[str]:
             made = figure(entries, ".svg", cp=True, width="page", which=found.plan.paper)
             write_whole(found.folder / names[-1], made)
     return names
+
+
+def _alphas(found: Found) -> list[str]:
+    """A figure a method: its votes judged at every alpha."""
+    from intrs.report.figure import figure
+
+    names = []
+    for method in COMPARED:
+        if log := found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA)):
+            judged = {alpha: judged_again(log, alpha, found.dimension) for alpha in ALPHAS}
+            names.append(f"{FIGURES}/alpha-{method}.svg")
+            entries = [Entry(f"{method}, α {alpha}", again, method) for alpha, again in judged.items()]
+            write_whole(found.folder / names[-1], figure(entries, ".svg", which="none"))
+    return names
+
+
+def _attacks(found: Found, letter: str, xlabel: str) -> list[str]:
+    """Accuracy against the radius of the attack."""
+    from intrs.report.figure import simple_figure
+
+    lines = []
+    for name, title in attacks_of(found, letter).items():
+        shares = attacked(found.folder / name)
+        lines.append((title.split(",")[0], [float(eps) for eps in shares], [right for right, *_ in shares.values()]))
+    path = f"{FIGURES}/attack-{letter}.svg"
+    write_whole(found.folder / path, simple_figure(lines, xlabel, "accuracy under attack", ".svg"))
+    return [path]
+
+
+_DRAWN: dict[str, Callable[[Found], list[str]]] = {
+    "a": _curves,
+    "e": _alphas,
+    "f": lambda found: _attacks(found, "f", r"$\ell_2$ radius of the attack"),
+    "g": lambda found: _attacks(found, "g", r"$\ell_\infty$ radius of the attack"),
+}
 
 
 def _entries(found: Found) -> list[Entry]:

@@ -254,52 +254,72 @@ def _predicted(log: Log, found: Found) -> tuple[Share, Share]:
 # --- Attacks ---------------------------------------------------------------------------------------------------------
 
 
+ATTACKED = {
+    "f": {f"attack-{method}": f"{method}, PGD in l2, smoothed prediction" for method in COMPARED},
+    "g": {
+        "attack-float": "float network, PGD in l_inf",
+        "attack-int8": "int8 network, the attack transferred from the float network",
+    },
+}  # folder and title of the attacks of an experiment
+
+
 def _smoothed_attack(found: Found) -> Section:
-    names = {f"attack-{method}": f"{method}, PGD in l2, smoothed prediction" for method in COMPARED}
-    not_run = [
-        f"needs model {method} trained at sigma {plain(FIXED_SIGMA)}"
-        for method in COMPARED
-        if not found.plan.model(method, FIXED_SIGMA)
-    ]
+    lacking = [method for method in COMPARED if not found.plan.model(method, FIXED_SIGMA)]
+    not_run = [f"needs model {method} trained at sigma {plain(FIXED_SIGMA)}" for method in lacking]
     if find_spec("onnxruntime") is None:
-        asked = attacks(found.plan)
-        floats = [m for m in COMPARED if NOISE[m] == "continuous" and f"attack-{m}" in asked]
+        floats = [method for method in COMPARED if NOISE[method] == "continuous" and method not in lacking]
         not_run += [f"{method} needs {NO_RUNTIME}" for method in floats]
-    return _attack_section(found, "f", names, not_run)
+    return _attack_section(found, "f", not_run)
 
 
 def _undefended_attack(found: Found) -> Section:
-    names = {
-        "attack-float": "float network, PGD in l_inf",
-        "attack-int8": "its int8 form, the attack transferred from the float network",
-    }
     not_run = [] if found.plan.undefended else ["needs models undefended.float and undefended.int8"]
-    return _attack_section(found, "g", names, not_run)
+    return _attack_section(found, "g", not_run)
 
 
-def _attack_section(found: Found, letter: str, names: dict[str, str], not_run: list[str]) -> Section:
-    from intrs.attack import records
-
+def _attack_section(found: Found, letter: str, not_run: list[str]) -> Section:
     tables, images = [], 0
-    for name, title in names.items():
-        if name not in attacks(found.plan) or not (found.folder / name / records.TABLE).exists():
-            continue
-        _, rows = records.read(found.folder / name)
-        made = []
-        for eps in dict.fromkeys(row.eps for row in rows):
-            mine = [row for row in rows if row.eps == eps]
-            images = len(mine)
-            counts = (sum(row.correct for row in mine), sum(row.predict is None for row in mine))
-            clean = sum(row.clean == row.label for row in mine)
-            made.append((eps, *(_share(Share(part, images)) for part in (*counts, clean))))
+    for name, title in attacks_of(found, letter).items():
+        shares = attacked(found.folder / name)
+        images = next(iter(shares.values()))[0].whole
+        made = [(eps, *map(_share, of_eps)) for eps, of_eps in shares.items()]
         tables.append(Table(title, ("eps", "correct", "abstained", "correct without attack"), tuple(made)))
-    if not tables and attacks(found.plan).keys() & names.keys() and find_spec("torch") is None:
+    if not tables and attacks(found.plan).keys() & ATTACKED[letter].keys() and find_spec("torch") is None:
         not_run = [f"needs {NO_TORCH}", *not_run]
     if not found.plan.attacked:
         not_run = ["the plan attacks no images (attacked = 0; --quick sets it)", *not_run]
     done = f"{images} images, seed {found.plan.seed}." if tables else ""
     notes = (FIGURE_ONLY, INTERVALS) if tables else ()
     return Section(letter, done, notes, tuple(tables), tuple(not_run))
+
+
+def attacks_of(found: Found, letter: str) -> dict[str, str]:
+    """Folder and title of the attacks of an experiment that the plan asks for and that were finished."""
+    from intrs.attack import records
+
+    asked = attacks(found.plan)
+    return {
+        name: title
+        for name, title in ATTACKED[letter].items()
+        if name in asked and (found.folder / name / records.TABLE).exists()
+    }
+
+
+def attacked(folder: Path) -> dict[str, list[Share]]:
+    """By eps: images that are correct, those without an answer, and those that were correct before the attack."""
+    from intrs.attack import records
+
+    _, rows = records.read(folder)
+    made = {}
+    for eps in dict.fromkeys(row.eps for row in rows):
+        mine = [row for row in rows if row.eps == eps]
+        parts = (
+            sum(row.correct for row in mine),
+            sum(row.predict is None for row in mine),
+            sum(row.clean == row.label for row in mine),
+        )
+        made[eps] = [Share(part, len(mine)) for part in parts]
+    return made
 
 
 # --- Time and noise --------------------------------------------------------------------------------------------------
