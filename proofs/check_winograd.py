@@ -63,6 +63,9 @@ def check(text: str) -> str:
     ninth, twos = int(re.findall(r"kNinth = (\d+)", text)[0]), re.findall(r"kTwos\[kTile\] = {(.*?)}", text)[0]
     if 9 * ninth % 2**32 != 1 or [3 * 2 ** int(n) for n in twos.split(",")] != factors:
         raise CheckError("the factors are not taken off again")
+    times = int(re.findall(r"broadcast\(int32_t\((\d+) \* uint32_t\(start", text)[0])
+    if any(times * a[r][1] * a[c][1] != factors[r] * factors[c] for r, c in product(range(TILE), repeat=2)):
+        raise CheckError(f"{times} times the product in row and column 1 is not the same for all outputs")
     shift = 2 * max(int(n) for n in twos.split(","))
     limit = int(re.findall(r">= 1 << (\d+)\) return false", text)[0])
     if limit + shift > 31:

@@ -14,31 +14,33 @@ struct Vector {
   using Vec = __m512i;
   using Words = Words16;
 
-  // Lane i has the scale of channel i % 4. A shift of 32 or more takes the upper halves of the products and goes on
-  // from there in 32 bits.
+  // Lane i has the scale of channel i % 4. A shift of more than 32 takes the upper halves of the products and goes on
+  // from there in 32 bits: what is added is a multiple of 2^32 then.
   struct Scale {
     Vec multiplier, odd_multiplier;  // the second for the upper halves of 64-bit lanes, in their lower halves
-    Vec even, odd, shift;            // what is added to even and to odd lanes; shifts, less 32 if long_shift
+    Vec add, shift;                  // if long_shift: what is added to the upper halves; shifts, less 32 then
+    Vec even, odd;                   // else: what is added to even and to odd lanes
     bool long_shift;
   };
 
   static Scale scale(const Scales& s) {
     const Vec multiplier = fours(s.multiplier);
-    return {multiplier,
-            _mm512_srli_epi64(multiplier, 32),
-            pairs64(s.add[0], s.add[2]),
-            pairs64(s.add[1], s.add[3]),
-            fours(s.shift),
+    return {multiplier,     _mm512_srli_epi64(multiplier, 32), fours(s.upper_add),
+            fours(s.shift), pairs64(s.add[0], s.add[2]),       pairs64(s.add[1], s.add[3]),
             s.long_shift};
   }
 
   static Vec rescale(Vec v, const Scale& s) { return s.long_shift ? rescale_long(v, s) : rescale_short(v, s); }
 
   static Vec rescale_long(Vec v, const Scale& s) {
-    const Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.even);
-    const Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    const Vec even = _mm512_mul_epi32(v, s.multiplier);
+    const Vec odd = _mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier);
     const auto upper = _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even));
-    return _mm512_srav_epi32(_mm512_castps_si512(upper), s.shift);
+    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_castps_si512(upper), s.add), s.shift);
+  }
+
+  static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
+    return join(rescale_long(a, s[0]), rescale_long(b, s[1]), rescale_long(c, s[2]), rescale_long(d, s[3]));
   }
 
   static Vec rescale_short(Vec v, const Scale& s) {

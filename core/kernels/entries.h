@@ -49,20 +49,30 @@ inline int32_t four(const int8_t* weights) {
 struct Scales {
   int32_t multiplier[kQuad], shift[kQuad];  // shifts are less 32 if long_shift
   int64_t add[kQuad];
-  bool long_shift = true;  // all are 32 or more
+  int32_t upper_add[kQuad];  // if long_shift: all of add, its lower half being 0
+  bool long_shift = true;    // all are more than 32
 
   Scales(const int32_t (&multipliers)[kQuad], const int32_t (&shifts)[kQuad], int32_t zero_point) {
-    for (int k = 0; k < kQuad; ++k) long_shift = long_shift && shifts[k] >= 32;
+    for (int k = 0; k < kQuad; ++k) long_shift = long_shift && shifts[k] > 32;
     for (int k = 0; k < kQuad; ++k) {
       multiplier[k] = multipliers[k];
       shift[k] = shifts[k] - (long_shift ? 32 : 0);
       add[k] = (int64_t{1} << (shifts[k] - 1)) + int64_t{zero_point} * (int64_t{1} << shifts[k]);
+      upper_add[k] = int32_t(add[k] >> 32);
     }
   }
 
   // The same for all four.
   Scales(int32_t m, int32_t s, int32_t zero_point) : Scales({m, m, m, m}, {s, s, s, s}, zero_point) {}
 };
+
+// acc = sum w * (x - z) + bias = sum w * stored + start, where stored = x + flip; modulo 2^32.
+inline int32_t start_value(const Conv& op, int32_t channel, int32_t channels, uint8_t flip) {
+  const size_t count = op.weights.size() / size_t(channels);
+  uint32_t sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += uint32_t(int32_t{op.weights[size_t(channel) * count + i]});
+  return int32_t(uint32_t(op.bias[size_t(channel)]) - sum * uint32_t(op.input_zero_point + flip));
+}
 
 struct Entry {
   int32_t offset;  // bytes from the first tap's vector

@@ -14,6 +14,7 @@
 //   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form; lane i is of channel i % 4
 //   rescale_long             the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
+//   codes(a, b, c, d, s)     join of rescale_long of each, by scales s[0] to s[3]
 //   low, high, clamp         bytewise maximum and minimum
 //   Strips, strips, run      entries of four output channels and the inner loop over them: see dot.h and avx2.cpp
 //   cycles                   hundredths of cycles that four output channels of a pixel take so
@@ -67,7 +68,7 @@ struct Lanes {
     std::vector<PackedQuad> quads;
     Vec low, high;
     bool wide;
-    bool usual;                         // codes come out, and all shifts are 32 or more but leave room
+    bool usual;                         // codes come out, and all shifts are more than 32 but leave room
     int32_t late;                       // what is left to add after RESCALE: the zero point if there is no room for it
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
     std::vector<typename V::TapWeights> tap_weights;  // if it is depthwise; nor have they then
@@ -93,21 +94,13 @@ struct Lanes {
     return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), [](int8_t shift) { return shift <= 54; });
   }
 
-  // acc = sum w * (x - z) + bias = sum w * stored + start, where stored = x + 128 for unsigned bytes; modulo 2^32.
-  static int32_t start_value(const Conv& op, int32_t channel, int32_t channels) {
-    const size_t count = op.weights.size() / size_t(channels);
-    uint32_t sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += uint32_t(int32_t{op.weights[size_t(channel) * count + i]});
-    return int32_t(uint32_t(op.bias[size_t(channel)]) - sum * uint32_t(op.input_zero_point + V::kFlip));
-  }
-
   static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, int32_t zero_point,
                               typename V::Strips strips) {
     PackedQuad q = {};
     for (int32_t k = 0; k < kQuad; ++k) {
       const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
       const size_t at = op.rescale.at(channel);
-      q.start[k] = start_value(op, channel, channels);
+      q.start[k] = start_value(op, channel, channels, V::kFlip);
       q.scale[k] = V::scale({op.rescale.multiplier[at], op.rescale.shift[at], zero_point});
     }
     q.strips = std::move(strips);
@@ -118,7 +111,7 @@ struct Lanes {
     int32_t start[kQuad], multiplier[kQuad], shift[kQuad];
     for (int32_t k = 0; k < kQuad; ++k) {
       const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
-      start[k] = start_value(op, channel, channels);
+      start[k] = start_value(op, channel, channels, V::kFlip);
       multiplier[k] = op.rescale.multiplier[op.rescale.at(channel)];
       shift[k] = op.rescale.shift[op.rescale.at(channel)];
     }
@@ -137,9 +130,9 @@ struct Lanes {
     for (const Quad& quad : entries) cycles += V::cycles(quad);
     const bool room = has_room(op);
     const int32_t zero_point = op.wide ? 0 : op.output_zero_point + V::kFlip;
-    const bool tiled = room && Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < cycles;
-    const auto is_long = [](int8_t shift) { return shift >= 32; };
+    const auto is_long = [](int8_t shift) { return shift > 32; };
     packed->usual = !op.wide && room && std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), is_long);
+    const bool tiled = packed->usual && Tiles::suits(op, out.shape) && Tiles::cycles(op, channels) < cycles;
     packed->late = room ? 0 : zero_point;
     const bool depthwise = packed->usual && ByTaps::suits(op, out.shape);
     if (depthwise) {
@@ -170,9 +163,8 @@ struct Lanes {
     for (int32_t i = 0; i < V::kLanes * kQuad; ++i) std::memcpy(to + 4 * i, &lanes[i % kQuad][i / kQuad], 4);
   }
 
-  static void store_codes(const PackedConv& packed, const Vec* channels, uint8_t* to) {
-    const Vec joined = V::join(channels[0], channels[1], channels[2], channels[3]);
-    V::store(to, V::low(V::high(joined, packed.low), packed.high));
+  static INTRS_INLINE void store_codes(const PackedConv& packed, Vec codes, uint8_t* to) {
+    V::store(to, V::low(V::high(codes, packed.low), packed.high));
   }
 
   // Sums of four channels of P pixels become codes.
@@ -185,9 +177,7 @@ struct Lanes {
       return finish_unusual(packed, q, copy, P, to, step);
     }
     each<P>([&](auto p) INTRS_BODY {
-      Vec scaled[kQuad];
-      each<kQuad>([&](auto k) INTRS_BODY { scaled[k] = V::rescale_long(sums[p][k], q.scale[k]); });
-      store_codes(packed, scaled, to + p * step);
+      store_codes(packed, V::codes(sums[p][0], sums[p][1], sums[p][2], sums[p][3], q.scale), to + p * step);
     });
   }
 
@@ -199,7 +189,8 @@ struct Lanes {
     for (int32_t p = 0; p < pixels; ++p, to += step) {
       Vec scaled[kQuad];
       for (int k = 0; k < kQuad; ++k) scaled[k] = V::add(V::rescale(sums[p][k], q.scale[k]), late);
-      packed.wide ? store_wide(scaled, to) : store_codes(packed, scaled, to);
+      packed.wide ? store_wide(scaled, to)
+                  : store_codes(packed, V::join(scaled[0], scaled[1], scaled[2], scaled[3]), to);
     }
   }
 
@@ -267,9 +258,8 @@ struct Lanes {
     Vec sums[kTile * kTile][kQuad];
     tiles.transform_output(quad_slot, tile_slot, q.start, sums);
     tiles.for_outputs(tile, [&](int32_t pixel, uint8_t* to) {
-      Vec scaled[kQuad];
-      for (int k = 0; k < kQuad; ++k) scaled[k] = V::rescale(sums[pixel][k], q.scale[k]);
-      store_codes(packed, scaled, to + quad * kBytes);
+      const Vec(&s)[kQuad] = sums[pixel];
+      store_codes(packed, V::codes(s[0], s[1], s[2], s[3], q.scale), to + quad * kBytes);
     });
   }
 
@@ -285,8 +275,7 @@ struct Lanes {
     ByTaps::template run<N, S>(op.window, in, from, &packed.tap_weights[quad * count], sums);
     each<N>([&](auto n) INTRS_BODY {
       each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = V::rescale_long(sums[n][j], q.scale); });
-      const Vec joined = V::join_samples(sums[n][0], sums[n][1], sums[n][2], sums[n][3]);
-      V::store(to + n * out_step, V::low(V::high(joined, packed.low), packed.high));
+      store_codes(packed, V::join_samples(sums[n][0], sums[n][1], sums[n][2], sums[n][3]), to + n * out_step);
     });
   }
 

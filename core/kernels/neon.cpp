@@ -34,6 +34,9 @@ struct Vector {
     return vcombine_s32(vmovn_s64(low), vmovn_s64(high));
   }
   static Vec rescale_long(Vec v, const Scale& s) { return rescale(v, s); }
+  static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
+    return join(rescale(a, s[0]), rescale(b, s[1]), rescale(c, s[2]), rescale(d, s[3]));
+  }
 
   static Vec dot(Vec sum, Vec codes, Vec weights) {
     return vdotq_s32(sum, vreinterpretq_s8_s32(codes), vreinterpretq_s8_s32(weights));

@@ -14,7 +14,8 @@
 // Bytes d in 0..255 give |B' d B| <= 68 * 255 = 17340 and weights give |G g G'| <= 49 * 128 = 6272: both fit 16 bits,
 // and a pair of products fits 32. All sums are modulo 2^32, where nothing is lost: what comes out is 9 * 2^s * acc
 // modulo 2^32 with s <= 6, so 2^s * acc after a multiplication by 9^-1 modulo 2^32, so acc itself after an arithmetic
-// shift by s, as long as |acc| < 2^25. `fits` proves that from the weights.
+// shift by s, as long as |acc| < 2^25. `fits` proves that from weights and bias. The second column of A' is a sixth of
+// the factors, so what is to be added to every output is added 36 times to the one product in row and column 1.
 //
 // A vector of four channels of bytes splits into two of two channels of 16 bits without a shuffle: channels 0 and 2 by
 // a mask, 1 and 3 by a shift. Such a vector times a pair of weights, broadcast, is VPMADDWD or VPDPWSSD.
@@ -61,7 +62,7 @@ struct Winograd {
     return V::kTileCycles[0] * in * out * 2 * kQuad * kPositions / (kTile * kTile) + V::kTileCycles[1] * (in + out);
   }
 
-  // |acc| < 2^25 for every output channel, whatever the bytes, before bias and zero point are added.
+  // |acc| < 2^25 for every output channel, whatever the bytes.
   static bool fits(const Conv& op, int32_t channels) {
     const size_t count = op.weights.size() / size_t(channels);
     for (size_t o = 0; o < size_t(channels); ++o) {
@@ -70,7 +71,8 @@ struct Winograd {
         const int64_t w = op.weights[o * count + i];
         (w > 0 ? positive : negative) += w;
       }
-      if (255 * std::max(positive, -negative) >= 1 << 25) return false;
+      const int64_t start = start_value(op, int32_t(o), channels, V::kFlip);
+      if (std::max(start + 255 * positive, -start - 255 * negative) >= 1 << 25) return false;
     }
     return true;
   }
@@ -236,15 +238,15 @@ struct Winograd {
       for (int32_t r = 0; r < kPatch; ++r) {
         Vec m[kPatch];
         for (int32_t c = 0; c < kPatch; ++c) m[c] = V::load(from + (r * kPatch + c) * kBytes);
+        if (r == 1) m[1] = V::add(m[1], V::broadcast(int32_t(36 * uint32_t(start[k]))));
         tile_line(m, rows[r]);
       }
-      const Vec add = V::broadcast(start[k]);
       for (int32_t c = 0; c < kTile; ++c) {
         Vec m[kPatch], y[kTile];
         for (int32_t r = 0; r < kPatch; ++r) m[r] = rows[r][c];
         tile_line(m, y);
         for (int32_t r = 0; r < kTile; ++r) {
-          sums[r * kTile + c][k] = V::add(V::shift_right(V::mul(y[r], ninth), kTwos[r] + kTwos[c]), add);
+          sums[r * kTile + c][k] = V::shift_right(V::mul(y[r], ninth), kTwos[r] + kTwos[c]);
         }
       }
     }
