@@ -555,7 +555,8 @@ def test_a_plan_that_is_not_there(here: Path) -> None:
 def test_what_ships() -> None:
     plan = read_plan(None)
     assert not plan.absent
-    assert {spec for _, _, spec in plan.models} <= set(zoo.model_names())
+    assert {spec for _, _, spec in plan.models} <= {*zoo.model_names(), *zoo.float_names()}
+    assert len(plan.models) == len(METHODS) * len(SIGMAS)
     assert plan.data in zoo.data_names()
     assert (plan.quick().images, plan.quick().n, plan.quick().attacked) == (100, 1000, 0)
     assert plan.quick().quick() == plan.quick()

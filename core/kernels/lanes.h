@@ -241,7 +241,7 @@ struct Lanes {
     const Tiles tiles(op, packed.tile_weights, in, out, scratch);
     for (int32_t first = 0; first < tiles.count; first += kBlockTiles) {
       const int32_t last = std::min(first + kBlockTiles, tiles.count);
-      for (int32_t tile = first; tile < last; ++tile) tiles.transform_input(tile, tile - first);
+      tiles.transform_inputs(first, last);
       for (int32_t quad = 0; quad < tiles.out_quads; quad += kBlockQuads) {
         const int32_t end = std::min(quad + kBlockQuads, tiles.out_quads);
         tiles.multiply(quad, end, last - first);

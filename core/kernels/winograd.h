@@ -135,42 +135,55 @@ struct Winograd {
   int32_t first_row(int32_t tile) const { return tile / across * kTile; }
   int32_t first_column(int32_t tile) const { return tile % across * kTile; }
 
-  // B' d B of one tile. Rows and columns past the last that an output needs are read again in its place.
-  void transform_input(int32_t tile, int32_t slot) const {
+  // B' d B of tiles first .. last - 1, each into its slot.
+  void transform_inputs(int32_t first, int32_t last) const {
+    for (int32_t tile = first, next; tile < last; tile = next) {
+      next = std::min(last, (tile / across + 1) * across);
+      transform_row(tile, next - tile, tile - first);
+    }
+  }
+
+  // The same of neighbours in a row, whose patches share columns. Rows and columns past the last that an output needs
+  // are read again in its place.
+  void transform_row(int32_t tile, int32_t tiles, int32_t slot) const {
     const uint8_t* rows[kPatch];
-    int64_t columns[kPatch];
+    int64_t columns[kBlockTiles * kTile + 2];
     for (int32_t i = 0; i < kPatch; ++i) {
       rows[i] = in.at(std::min(first_row(tile) + i, out.shape.height + 1) - top, 0);
+    }
+    for (int32_t i = 0; i < tiles * kTile + 2; ++i) {
       columns[i] = (std::min(first_column(tile) + i, out.shape.width + 1) - left) * in.pixel;
     }
     for (int32_t quad = 0; 2 * quad < in_pairs; ++quad) {
-      transform_quad(rows, columns, inputs + (2 * quad * kBlockTiles + slot) * kBytes);
-      for (int64_t& column : columns) column += kBytes;
+      transform_quad(rows, columns, quad * kBytes, tiles, inputs + (2 * quad * kBlockTiles + slot) * kBytes);
     }
   }
 
-  void transform_quad(const uint8_t* const* rows, const int64_t* columns, uint8_t* to) const {
-    Vec low[kPatch][kPatch], high[kPatch][kPatch];
-    for (int32_t y = 0; y < kPatch; ++y) {
+  __attribute__((noinline)) void transform_quad(const uint8_t* const* rows, const int64_t* columns, int64_t offset,
+                                                int32_t tiles, uint8_t* to) const {
+    Vec low[kBlockTiles * kTile + 2][kPatch], high[kBlockTiles * kTile + 2][kPatch];
+    for (int32_t x = 0; x < tiles * kTile + 2; ++x) {
       Vec a[kPatch], b[kPatch];
-      for (int32_t x = 0; x < kPatch; ++x) {
-        const Vec codes = V::load(rows[y] + columns[x]);
-        a[x] = V::even16(codes), b[x] = V::odd16(codes);
+      for (int32_t y = 0; y < kPatch; ++y) {
+        const Vec codes = V::load(rows[y] + columns[x] + offset);
+        a[y] = V::even16(codes), b[y] = V::odd16(codes);
       }
-      patch_line(a, low[y]);
-      patch_line(b, high[y]);
+      patch_line(a, low[x]);
+      patch_line(b, high[x]);
     }
-    transform_columns(low, to);
-    transform_columns(high, to + kBlockTiles * kBytes);
+    for (int32_t tile = 0; tile < tiles; ++tile, to += kBytes) {
+      transform_rows(low + tile * kTile, to);
+      transform_rows(high + tile * kTile, to + kBlockTiles * kBytes);
+    }
   }
 
-  void transform_columns(const Vec (&rows)[kPatch][kPatch], uint8_t* to) const {
+  void transform_rows(const Vec (*columns)[kPatch], uint8_t* to) const {
     const int64_t step = position_step(in.shape.channels);
-    for (int32_t x = 0; x < kPatch; ++x) {
-      Vec column[kPatch], result[kPatch];
-      for (int32_t y = 0; y < kPatch; ++y) column[y] = rows[y][x];
-      patch_line(column, result);
-      for (int32_t y = 0; y < kPatch; ++y) V::store(to + (y * kPatch + x) * step, result[y]);
+    for (int32_t y = 0; y < kPatch; ++y) {
+      Vec row[kPatch], result[kPatch];
+      for (int32_t x = 0; x < kPatch; ++x) row[x] = columns[x][y];
+      patch_line(row, result);
+      for (int32_t x = 0; x < kPatch; ++x) V::store(to + (y * kPatch + x) * step, result[x]);
     }
   }
 
