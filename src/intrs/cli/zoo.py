@@ -36,7 +36,12 @@ def _list() -> None:
     for name, card in cards.items():
         size = f"{zoo.model_path(name).stat().st_size / 1000:,.0f}"
         made.add_row(
-            name, card["data"]["name"], card["recipe"]["sigma"], size, _noisy(card), *_certified_by_most_samples(card)
+            name,
+            card["data"]["name"],
+            card["recipe"]["sigma"] or NOTHING,
+            size,
+            _noisy(card),
+            *_certified_by_most_samples(card),
         )
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
@@ -70,7 +75,8 @@ def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
 def _card(name: str, card: dict[str, Any]) -> None:
     path = zoo.model_path(name)
     recipe = card["recipe"]
-    print(printable(f"{name}: {card['architecture']} for {card['data']['name']}, noise of sigma {recipe['sigma']}\n"))
+    noise = f"noise of sigma {recipe['sigma']}" if recipe["sigma"] else "trained without noise"
+    print(printable(f"{name}: {card['architecture']} for {card['data']['name']}, {noise}\n"))
     show("file", f"{path}, {path.stat().st_size:,} bytes")
     show("card", str(path.with_suffix(".json")))
     if twin := zoo.float_path(name):
