@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 OPSET, IR_VERSION = 17, 8
+TRAINED = (
+    "resnet20-paper0.25", "resnet20-sigma0.12", "resnet20-sigma0.25", "resnet20-sigma0.5", "resnet8-sigma0.25",
+)  # fmt: skip
 INPUT, OUTPUT = "image", "logits"
 
 
@@ -72,11 +75,9 @@ class Weights:
 
 
 def zoo_files() -> list[Traversable]:
-    """The trained networks that come with the package."""
+    """Trained networks that come with the package; always the same, so that results can be compared."""
     folder = files("intrs") / "zoo"
-    return (
-        sorted((file for file in folder.iterdir() if file.name.endswith(".onnx")), key=str) if folder.is_dir() else []
-    )
+    return [folder / f"{name}.onnx" for name in TRAINED]
 
 
 def zoo_weights() -> dict[tuple[int, ...], list[Floats]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -548,6 +549,24 @@ def test_without_pytorch_it_says_what_to_install(intrs: Intrs, monkeypatch: pyte
     code, _, err = intrs(*ATTACK, "a")
     assert code == MISTAKE
     assert "pip install 'intrs[train]'" in err
+
+
+def test_tables_that_were_cut(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
+    path = here / "a" / records.TABLE
+    lines = path.read_text().splitlines(keepends=True)
+    for kept in (1, len(lines) - 1):
+        path.write_text("".join(lines[:kept]))
+        with pytest.raises(IntrsError, match=f"{kept - 1} lines after the first"):
+            records.read(here / "a")
+
+
+def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
+    values = {field: "1" if kind == "str" else 1 for field, kind in records.Settings.__annotations__.items()}
+    old = records.Settings(**values | {"noise": "continuous", "kernels": "onnxruntime 1"})  # type: ignore[arg-type]
+    assert len(records.differences(old, replace(old, kernels="onnxruntime 2"))) == 1
+    old = replace(old, noise="discrete")
+    assert not records.differences(old, replace(old, kernels="scalar"))
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,15 @@ def test_sums_beyond_what_tiles_can_hold(kernels: str) -> None:
 
 
 @pytest.mark.parametrize("kernels", SETS)
-@pytest.mark.parametrize("bias", [2**25 - 1, 2**25, 2**26, -(2**25), 2**30])
-def test_biases_at_the_limit_of_tiles(kernels: str, bias: int) -> None:
-    """Small weights, so that the bias alone decides whether sums stay below 2^25."""
-    first = conv(0, RNG.integers(-128, 128, (8, 1, 1, 3)), rescale=rescale(42))
-    biases = (bias - np.sign(bias) * np.array([0, 1, 2**15, 2**16, 2**17, 2**18, 2**20, 2**24])).astype(np.int32)
-    weights = RNG.integers(-2, 3, (8, 3, 3, 8))
-    second = conv(1, weights, rescale=rescale(24 + abs(bias).bit_length()), pad=(1, 1, 1, 1), bias=biases)
-    agree(network(first, second, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("beyond", [-1, 0, 2**20, 2**25, 2**29])
+def test_biases_at_the_limit_of_tiles(kernels: str, sign: int, beyond: int) -> None:
+    """Weights of one sign times 255, and the bias, reach 2^25 - 1 in every channel, or go beyond it."""
+    first = conv(0, RNG.integers(-128, 128, (16, 1, 1, 3)), rescale=rescale(42))
+    weights = sign * RNG.integers(0, 3, (16, 3, 3, 16))
+    bias = (2**25 + beyond) * sign - 255 * weights.sum((1, 2, 3)).astype(np.int32)
+    second = conv(1, weights, rescale=rescale(49), pad=(1, 1, 1, 1), bias=bias, input_zero_point=-128)
+    agree(network(first, second, scores_of(2, (8, 8, 16)), height=8, width=8), images((8, 8, 3)), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)

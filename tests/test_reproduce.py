@@ -224,12 +224,12 @@ def test_figures(whole: Path) -> None:
 
 def test_runs_that_are_judged_again_or_timed_are_not_adaptive(whole: Path, stopping: Path) -> None:
     names = {p.stem for p in (stopping / "votes").glob("*.tsv")}
-    assert len(names) == 12
+    assert len(names) == 14
     other = {name for name in names if name.endswith("-adaptive")}
     assert other == {
         f"certify-{method}-trained0.25-sigma{sigma}-adaptive"
         for method in ("IntRS-quant", "FloatRS-fp")
-        for sigma in ("0.12", "0.5", "1")
+        for sigma in ("0.12", "0.25", "0.5", "1")
     } | {
         f"certify-{run}-adaptive" for run in ("IntRS-quant-trained0.5-sigma0.5", "FloatRS-quant-trained0.25-sigma0.25")
     }
@@ -240,7 +240,7 @@ def test_runs_that_are_judged_again_or_timed_are_not_adaptive(whole: Path, stopp
 def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path) -> None:
     """Those that N votes of N certify: here by the formula for continuous noise."""
     taken = []
-    for sigma in ("0.12", "0.5", "1"):
+    for sigma in ("0.12", "0.25", "0.5", "1"):
         name = f"certify-FloatRS-fp-trained0.25-sigma{sigma}-adaptive"
         asked = json.loads((stopping / "votes" / f"{name}.tsv.json").read_text())["adaptive"]
         reach = float(sigma) * mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf("0.001") ** (mpmath.mpf(1) / N) - 1)
@@ -257,8 +257,8 @@ def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path
     c = section(stopping, "c")
     mean = sum(taken) / len(taken)
     assert c["done"].startswith(
-        f"8 runs of {IMAGES} images, {N} samples an image (and 50 to select); 6 of the runs are adaptive and took "
-        f"{mean:,.0f} on average, alpha"
+        f"8 runs of {IMAGES} images, at most {N} samples an image (and 50 to select); 8 of the runs are adaptive "
+        f"and took {mean:,.0f} on average, alpha"
     )
     assert any(note.startswith("Adaptive runs stop sampling") for note in c["notes"])
     assert not any(note.startswith("Adaptive runs") for note in section(whole, "c")["notes"])

@@ -58,3 +58,17 @@ def test_only_the_command_line_imports_the_command_line() -> None:
     for path in before:
         offending = [name for name in imported(path) if re.fullmatch(r"intrs\.cli(\.\w+)*", name)]
         assert not offending, f"{path.relative_to(ROOT)}: {offending}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [path for folder in (".", "docs", "bench", "attacks", "proofs", "examples") for path in find_pages(folder)]
+    links = [
+        (page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    ]
+    assert len(links) > 50
+    broken = [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()]
+    assert not broken
+
+
+def find_pages(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).glob("*.md" if folder == "." else "**/*.md"))

@@ -71,6 +71,20 @@ def test_a_float_network_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ]
 
 
+def test_the_name_of_a_float_network_shows_its_card(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zoo", "resnet20-paper0.25"]) == 0
+    first = capsys.readouterr().out
+    assert main(["zoo", "resnet20-paper0.25-fp32"]) == 0
+    assert capsys.readouterr().out == first
+    assert "resnet20-paper0.25-fp32: " in first
+
+
+def test_a_folder_does_not_hide_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / MODEL).mkdir()
+    assert zoo.find_model(MODEL) == zoo.model_path(MODEL)
+
+
 def test_every_model_has_a_card_and_every_card_a_model() -> None:
     folder = zoo.model_path().parent
     assert {path.stem for path in folder.glob("*.json")} == set(zoo.model_names())
@@ -96,7 +110,8 @@ def test_command_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
         (line,) = [line for line in out.splitlines() if re.match(rf"\s*{re.escape(name)} .*\d", line)]
         card = zoo.card(name)
         assert card["data"]["name"] in line
-        assert f"{100 * card['results']['noisy_accuracy']['integer']:.1f}" in line
+        noisy = f"{100 * card['results']['noisy_accuracy']['integer']:.1f}"
+        assert (noisy in line) == bool(card["recipe"]["sigma"])
         assert card["results"]["identity"] in out
     assert f"{zoo.DEFAULT_MODEL} (the default)" in out
     assert max(map(len, out.splitlines()[:6])) <= 80
@@ -236,6 +251,24 @@ def test_results_that_do_not_belong(
         (tmp_path / "part.tsv.json").write_text(json.dumps(run | changes))
         assert make.main(["model", str(outdir), str(part), "--to", str(tmp_path)]) == MISTAKE
         assert words in capsys.readouterr().err
+
+
+def test_results_of_the_classical_method_are_named(
+    outdir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    run = tmp_path / "run.tsv"
+    argv = ["certify", MODEL, "cifar10-500", "--noise", "continuous", "--n", "500", "--max", "2", "--out", str(run)]
+    assert main(argv) == 0
+    make.add_model(outdir, [run], tmp_path)
+    monkeypatch.setattr(zoo, "model_path", lambda name=None: tmp_path / f"{name or MODEL}.onnx")
+    monkeypatch.setattr(zoo, "model_names", lambda: (MODEL,))
+    capsys.readouterr()
+    assert main(["zoo", MODEL]) == 0
+    assert "by the classical method in floats" in capsys.readouterr().out
+    assert main(["zoo"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if re.match(rf"\s*{MODEL} .*\d", line)]
+    assert line.split()[-4:] == ["-"] * 4
 
 
 def test_a_model_is_not_replaced_unasked(outdir: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@
 //   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form; lane i is of channel i % 4
 //   rescale_long             the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
-//   codes(a, b, c, d, s)     join of rescale_long of each, by scales s[0] to s[3]
+//   codes(a, b, c, d, s)     join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes
 //   low, high, clamp         bytewise maximum and minimum
 //   Strips, strips, run      entries of four output channels and the inner loop over them: see dot.h and avx2.cpp
 //   cycles                   hundredths of cycles that four output channels of a pixel take so

@@ -81,7 +81,8 @@ class Settings:
 
 
 MAY_DIFFER = ("model", "source", "data", "intrs", "torch", "kernels", "python", "platform")
-"""Fields in which a run and its continuation need not agree: names and versions."""
+"""Fields in which a run and its continuation need not agree: names and versions. Kernels are all the same in integers,
+but not those of continuous noise."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ def _settings(found: dict[str, Any]) -> Settings:
 def differences(old: Settings, new: Settings) -> list[str]:
     """What forbids to continue `old` as `new`, one line a field."""
     names = [field.name for field in fields(Settings) if field.name not in MAY_DIFFER]
+    names += ["kernels"] if new.noise == "continuous" else []
     pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
     return [f"{name}: {before} in the folder, {now} now" for name, before, now in pairs if before != now]
 
@@ -317,6 +319,8 @@ def read(folder: Path) -> tuple[Settings, list[Row]]:
             rows.append(Row.parse(line))
         except ValueError as error:
             raise IntrsError(f"{path}, line {number}: malformed ({error})") from None
+    if len(rows) != settings.max * len(settings.balls):
+        raise IntrsError(f"{path}: {len(rows):,} lines after the first, not {settings.max:,} for each eps")
     return settings, rows
 
 

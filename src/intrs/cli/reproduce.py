@@ -34,11 +34,11 @@ def reproduce(args: Namespace) -> int:
         show("absent", f"{spec}: the plan names it, and there is no such file or model")
     try:
         sample(found, args.threads, _announce, meter)
+        if code := _attack(found, args):
+            return code
     except KeyboardInterrupt:
         print(f"intrs: stopped; the same command continues:\n  {join(['intrs', *args.argv])}", file=sys.stderr)
         return INTERRUPTED
-    if code := _attack(found, args):
-        return code
     for path in write(found):
         print(printable(str(path)))
     return 0

@@ -21,7 +21,8 @@ WIDTH = 80
 def zoo_command(args: Namespace) -> int:
     """List the models that ship, or print the card of one."""
     if args.name:
-        _card(args.name, zoo.card(args.name))
+        name = args.name.removesuffix(zoo.FP32) if args.name in zoo.float_names() else args.name
+        _card(name, zoo.card(name))
     else:
         _list()
     return 0
@@ -50,19 +51,19 @@ def _list() -> None:
         print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
         show("identity", card["results"]["identity"])
         show("made by", card["command"])
-        if twin := zoo.float_path(name):
-            show("fp32", str(twin))
+        if zoo.float_path(name):
+            show("fp32", name + zoo.FP32)
     print(f"\nImages that ship: {', '.join(zoo.data_names())}. `intrs zoo NAME` prints a model's card.")
 
 
 def _noisy(card: dict[str, Any]) -> str:
-    found = card["results"]["noisy_accuracy"].get("integer")
+    found = card["results"]["noisy_accuracy"].get("integer") if card["recipe"]["sigma"] else None
     return NOTHING if found is None else f"{100 * found:.1f}"
 
 
 def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
     """At the listed radii, by that of the card's runs that took most samples an image."""
-    runs = card.get("certified") or []
+    runs = [run for run in card.get("certified") or [] if run["noise"] != "continuous"]
     if not runs:
         return [NOTHING] * len(LISTED_RADII)
     run = max(runs, key=lambda run: int(run["n"]))
@@ -80,7 +81,7 @@ def _card(name: str, card: dict[str, Any]) -> None:
     show("file", f"{path}, {path.stat().st_size:,} bytes")
     show("card", str(path.with_suffix(".json")))
     if twin := zoo.float_path(name):
-        show("fp32", f"{twin}, {twin.stat().st_size:,} bytes")
+        show("fp32", f"{name}{zoo.FP32}: {twin}, {twin.stat().st_size:,} bytes")
     show("identity", card["results"]["identity"])
     show("input", card["input"])
     show("output", card["output"])
@@ -90,7 +91,7 @@ def _card(name: str, card: dict[str, Any]) -> None:
         of = card["data"][split]
         show(split, f"{of['images']:,} images, sha256 {of['sha256']}")
     _recipe(card)
-    _accuracy(card["results"])
+    _accuracy(card["results"], noisy=bool(recipe["sigma"]))
     for run in card.get("certified") or ():
         _certified(run)
     _paragraphs("Notes", card.get("notes") or ())
@@ -117,18 +118,21 @@ def _settings(recipe: dict[str, Any]) -> str:
     )
 
 
-def _accuracy(results: dict[str, Any]) -> None:
-    made = table("network", "under noise", "without noise", left=1)
-    for name, noisy in results["noisy_accuracy"].items():
-        made.add_row(name.replace("_", "-"), f"{100 * noisy:.2f} %", f"{100 * results['accuracy'][name]:.2f} %")
-    print(f"\nAccuracy on {results['test_images']:,} test images, one draw of noise each")
+def _accuracy(results: dict[str, Any], *, noisy: bool) -> None:
+    kinds = {"noisy_accuracy": "under noise", "accuracy": "without noise"} if noisy else {"accuracy": "correct"}
+    made = table("network", *kinds.values(), left=1)
+    for name in results["accuracy"]:
+        made.add_row(name.replace("_", "-"), *(f"{100 * results[kind][name]:.2f} %" for kind in kinds))
+    print(f"\nAccuracy on {results['test_images']:,} test images" + (", one draw of noise each" if noisy else ""))
     print_table(made)
     if "agreement" in results:
-        print(f"integer and fake-quantized network agree on {100 * results['agreement']:.2f} % of the noisy images")
+        images = "noisy images" if noisy else "images"
+        print(f"integer and fake-quantized network agree on {100 * results['agreement']:.2f} % of the {images}")
 
 
 def _certified(run: dict[str, Any]) -> None:
     setting = f"{run['data']}, {run['images']:,} images, N={run['n']:,}, alpha {run['alpha']}, {run['bound']} bound"
+    setting += ", by the classical method in floats" if run["noise"] == "continuous" else ""
     print(printable(f"\nCertified accuracy: {setting}" + (", adaptive" if run["adaptive"] else "")))
     made = table("radius", "right and certified", "95 % interval for the sample of images")
     for radius, right in run["right"].items():

@@ -15,7 +15,7 @@ from intrs import __version__
 from intrs.noise import Noise, plain
 from intrs.report.runs import METHODS, Entry
 from intrs.report.tables import text
-from intrs.reproduce.plan import COMPARED, FIXED_SIGMA, SIGMAS
+from intrs.reproduce.plan import COMPARED, SIGMAS
 from intrs.reproduce.tables import ALPHAS, attacked, attacks_of, judged_again, sections
 from intrs.results import write_whole
 from intrs.votes import noisy_images
@@ -99,7 +99,7 @@ def _alphas(found: Found) -> list[str]:
 
     names = []
     for method in COMPARED:
-        if log := found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA)):
+        if log := found.log(found.plan.fixed(method)):
             judged = {alpha: judged_again(log, alpha, found.dimension) for alpha in ALPHAS}
             names.append(f"{FIGURES}/alpha-{method}.svg")
             entries = [Entry(f"{method}, α {alpha}", again, method) for alpha, again in judged.items()]

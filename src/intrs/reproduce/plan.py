@@ -1,8 +1,8 @@
 """The plan: a TOML file checked key by key, and from it the votes that each experiment needs.
 
 Votes are counted once for (method, sigma of training, sigma of certification) and shared: another alpha or radius, and
-the certified percentage, need no sampling of their own. If the plan says so, runs are adaptive, but for those whose
-votes are judged again or timed: tables want a few radii, which take far fewer samples to decide.
+the certified percentage, need no sampling of their own. If the plan says so, runs are adaptive: tables want a few
+radii, which take far fewer samples to decide. Votes that are judged again or timed are counted to a fixed number.
 """
 
 from __future__ import annotations
@@ -103,18 +103,20 @@ class Plan:
             case "d":
                 return [self.predict(m, n) for m in COMPARED for n in PREDICTIONS if n <= self.n]
             case "e" | "h":
-                return [self.certify(m, FIXED_SIGMA, FIXED_SIGMA) for m in COMPARED]
+                return [self.fixed(m) for m in COMPARED]
         return []
 
     def certify(self, method: str, trained: Fraction, sigma: Fraction) -> Sampling:
-        """Votes for certificates. Experiments d, e and h want a fixed number of them, of two methods at one sigma."""
-        adaptive = bool(self.adaptive) and not (method in COMPARED and trained == sigma == FIXED_SIGMA)
-        return Sampling(method, trained, sigma, self.adaptive if adaptive else self.n, adaptive=adaptive)
+        """Votes for certificates."""
+        return Sampling(method, trained, sigma, self.adaptive or self.n, adaptive=bool(self.adaptive))
+
+    def fixed(self, method: str) -> Sampling:
+        """A fixed number of votes, at one sigma: experiments d and e judge them again, h takes their time."""
+        return Sampling(method, FIXED_SIGMA, FIXED_SIGMA, self.n)
 
     def predict(self, method: str, n: int) -> Sampling:
         """Votes for predictions; those over as many samples as certificates take are the same votes."""
-        command = "certify" if n == self.n else "predict"
-        return Sampling(method, FIXED_SIGMA, FIXED_SIGMA, n, command)
+        return self.fixed(method) if n == self.n else Sampling(method, FIXED_SIGMA, FIXED_SIGMA, n, "predict")
 
     def samplings(self) -> list[Sampling]:
         """What can be sampled, each once, in the order of the experiments."""
@@ -184,7 +186,7 @@ def _plan(found: dict[str, Any], folder: Path) -> Plan:
     values["data"] = _place(values["data"], folder)
     models, absent = _models(found.get("models", {}), folder)
     undefended = _undefended(found.get("undefended", {}), folder)
-    lost = [spec for _, spec in undefended if not _exists(spec)]
+    lost = [spec for _, spec in undefended if not zoo.seek_model(spec)]
     training = _training(found.get("training", []), folder)
     gone = [spec for spec in training if not Path(spec).exists()]
     made = Plan(
@@ -238,18 +240,13 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
             at = method, parse_sigma(sigma)
             if at in made:
                 raise IntrsError(f"{key}: this sigma has a model already")
-            made[at] = _place(_text(spec, key), folder)
-    there = {at: spec for at, spec in made.items() if _exists(spec)}
+            made[at] = _network(_text(spec, key), folder)
+    there = {at: spec for at, spec in made.items() if zoo.seek_model(spec)}
     return tuple((*at, spec) for at, spec in there.items()), tuple(s for at, s in made.items() if at not in there)
 
 
-def _exists(spec: str) -> bool:
-    path = zoo.seek_model(spec)
-    return path is not None and path.is_file()
-
-
 def _undefended(found: Any, folder: Path) -> tuple[tuple[str, str], ...]:
-    networks = {key: _place(_text(v, f"undefended.{key}"), folder) for key, v in _table(found, "undefended").items()}
+    networks = {key: _network(_text(v, f"undefended.{key}"), folder) for key, v in _table(found, "undefended").items()}
     if networks and set(networks) != {"float", "int8"}:
         raise IntrsError(
             f"undefended must name float and int8, two forms of one network; it names {', '.join(networks)}"
@@ -266,3 +263,8 @@ def _table(value: Any, key: str) -> dict[str, Any]:
 def _place(spec: str, folder: Path) -> str:
     """A file of this name beside the plan wins over a name."""
     return str(folder / spec) if (folder / spec).exists() else spec
+
+
+def _network(spec: str, folder: Path) -> str:
+    """The same for a network, which is never a folder."""
+    return _place(spec, folder) if (folder / spec).is_file() else spec

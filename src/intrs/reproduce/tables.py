@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from intrs.reproduce.plan import Sampling
     from intrs.reproduce.run import Found
+    from intrs.request import Attack
     from intrs.results import Row
 
 ALPHAS = ("0.1", "0.01", "0.001", "0.0001")
@@ -189,7 +190,7 @@ def _certified_at(sampling: Sampling) -> str:
 def _other_alphas(found: Found) -> Section:
     tables = []
     for method in COMPARED:
-        if log := found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA)):
+        if log := found.log(found.plan.fixed(method)):
             rows = [
                 row
                 for alpha in ALPHAS
@@ -197,7 +198,7 @@ def _other_alphas(found: Found) -> Section:
             ]
             columns = ("alpha", "", *(f"r = {r}" for r in ("0", *DEFAULT_RADII)), "average radius")
             tables.append(Table(f"{method}, sigma {plain(FIXED_SIGMA)}", columns, tuple(rows)))
-    note = "The votes of experiment a, judged again: no sampling."
+    note = "The same votes judged again for every alpha: no sampling."
     return _section(found, "e", tables, [note, FIGURE_ONLY, DENOMINATORS])
 
 
@@ -265,11 +266,9 @@ ATTACKED = {
 
 def _smoothed_attack(found: Found) -> Section:
     lacking = [method for method in COMPARED if not found.plan.model(method, FIXED_SIGMA)]
-    not_run = [f"needs model {method} trained at sigma {plain(FIXED_SIGMA)}" for method in lacking]
-    if find_spec("onnxruntime") is None:
-        floats = [method for method in COMPARED if NOISE[method] == "continuous" and method not in lacking]
-        not_run += [f"{method} needs {NO_RUNTIME}" for method in floats]
-    return _attack_section(found, "f", not_run)
+    return _attack_section(
+        found, "f", [f"needs model {method} trained at sigma {plain(FIXED_SIGMA)}" for method in lacking]
+    )
 
 
 def _undefended_attack(found: Found) -> Section:
@@ -278,19 +277,30 @@ def _undefended_attack(found: Found) -> Section:
 
 
 def _attack_section(found: Found, letter: str, not_run: list[str]) -> Section:
-    tables, images = [], 0
-    for name, title in attacks_of(found, letter).items():
+    tables, images, finished, asked = [], 0, attacks_of(found, letter), attacks(found.plan)
+    for name, title in finished.items():
         shares = attacked(found.folder / name)
-        images = next(iter(shares.values()))[0].whole
+        images = max(share.whole for of_eps in shares.values() for share in of_eps)
         made = [(eps, *map(_share, of_eps)) for eps, of_eps in shares.items()]
         tables.append(Table(title, ("eps", "correct", "abstained", "correct without attack"), tuple(made)))
-    if not tables and attacks(found.plan).keys() & ATTACKED[letter].keys() and find_spec("torch") is None:
-        not_run = [f"needs {NO_TORCH}", *not_run]
+    unfinished = [name for name in ATTACKED[letter] if name in asked and name not in finished]
+    not_run += [
+        f"{ATTACKED[letter][name].split(',')[0]} needs {what}"
+        for name in unfinished
+        if (what := _attack_lacks(asked[name]))
+    ]
     if not found.plan.attacked:
         not_run = ["the plan attacks no images (attacked = 0; --quick sets it)", *not_run]
     done = f"{images} images, seed {found.plan.seed}." if tables else ""
     notes = (FIGURE_ONLY, INTERVALS) if tables else ()
     return Section(letter, done, notes, tuple(tables), tuple(not_run))
+
+
+def _attack_lacks(request: Attack) -> str:
+    """What must be installed for an attack."""
+    if find_spec("torch") is None:
+        return NO_TORCH
+    return NO_RUNTIME if request.noise == "continuous" and find_spec("onnxruntime") is None else ""
 
 
 def attacks_of(found: Found, letter: str) -> dict[str, str]:
@@ -328,7 +338,7 @@ def attacked(folder: Path) -> dict[str, list[Share]]:
 def _time_and_size(found: Found) -> Section:
     rows = []
     for method in COMPARED:
-        log = found.log(found.plan.certify(method, FIXED_SIGMA, FIXED_SIGMA))
+        log = found.log(found.plan.fixed(method))
         if log and log.run:
             samples = sum(row.n0 + row.n for row in log.rows)
             size = zoo.find_model(log.run.model).stat().st_size

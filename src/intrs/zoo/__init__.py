@@ -40,12 +40,13 @@ def find_model(spec: str) -> Path:
     """A file wins over a model of the same name that ships."""
     if path := seek_model(spec):
         return path
-    raise IntrsError(f"{spec}: no such file, nor a model that ships ({', '.join(model_names()) or 'none'})")
+    names = ", ".join((*model_names(), *float_names())) or "none"
+    raise IntrsError(f"{spec}: no such file, nor a model that ships ({names})")
 
 
 def seek_model(spec: str) -> Path | None:
     """The same, None if there is neither."""
-    if Path(spec).exists():
+    if Path(spec).is_file():
         return Path(spec)
     if spec in float_names():
         return float_path(spec.removesuffix(FP32))
