@@ -558,7 +558,7 @@ def test_what_ships() -> None:
     assert {spec for _, _, spec in plan.models} <= {*zoo.model_names(), *zoo.float_names()}
     assert len(plan.models) == len(METHODS) * len(SIGMAS)
     assert plan.data in zoo.data_names()
-    assert (plan.quick().images, plan.quick().n, plan.quick().attacked) == (100, 1000, 0)
+    assert (plan.quick().images, plan.quick().n, plan.quick().attacked) == (50, 1000, 0)
     assert plan.quick().quick() == plan.quick()
 
 

@@ -40,6 +40,8 @@ def find_model(spec: str) -> Path:
     """A file wins over a model of the same name that ships."""
     if path := seek_model(spec):
         return path
+    if Path(spec).exists():  # a folder: whoever opens it says so
+        return Path(spec)
     names = ", ".join((*model_names(), *float_names())) or "none"
     raise IntrsError(f"{spec}: no such file, nor a model that ships ({names})")
 
