@@ -25,12 +25,10 @@ from tiny_model import save_images, save_model
 
 from intrs import zoo
 from intrs.cli import main
-from intrs.cli import reproduce as command
 from intrs.errors import IntrsError
 from intrs.job import Job
 from intrs.report.runs import METHODS
 from intrs.reproduce import run as sampling
-from intrs.reproduce import tables
 from intrs.reproduce.plan import SIGMAS, other_numbers, read_plan
 
 if TYPE_CHECKING:
@@ -446,8 +444,7 @@ def test_attacks(here: Path) -> None:
 
 def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    for module in (sampling, tables, command):
-        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    monkeypatch.setattr(sampling, "find_spec", lambda name: None if name == "onnxruntime" else name)
     settings = SETTINGS.replace("attacked = 0", "attacked = 1") + 'experiments = "f"\n'
     (here / "plan.toml").write_text(settings + MODELS)
     assert run("plan.toml", "-o", "out") == 0

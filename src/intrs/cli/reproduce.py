@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from shlex import join
 from typing import TYPE_CHECKING
 
@@ -53,13 +52,11 @@ def _announce(place: str, sampling: Sampling, job: Job, left: int) -> None:
 
 def _attack(found: Found, args: Namespace) -> int:
     """What `intrs attack` does, for every attack of the plan, each in a folder of its own; 0, or why one stopped."""
-    if find_spec("torch") is None:
-        return 0
     from intrs.cli.attack import run
-    from intrs.reproduce.run import attacks
+    from intrs.reproduce.run import attack_lacks, attacks
 
     for name, request in attacks(found.plan, args.threads).items():
-        if request.noise == "continuous" and find_spec("onnxruntime") is None:
+        if attack_lacks(request):
             continue
         show("attack", name)
         if code := run(request, found.folder / name, args.argv):

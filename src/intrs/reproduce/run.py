@@ -141,3 +141,10 @@ def attacks(plan: Plan, threads: int = 0) -> dict[str, Attack]:
         made["attack-float"] = Attack(model=undefended["float"], **plainly)
         made["attack-int8"] = Attack(model=undefended["int8"], source=undefended["float"], **plainly)
     return made
+
+
+def attack_lacks(request: Attack) -> str:
+    """What must be installed for an attack; nothing if it can run."""
+    if find_spec("torch") is None:
+        return NO_TORCH
+    return NO_RUNTIME if request.noise == "continuous" and find_spec("onnxruntime") is None else ""

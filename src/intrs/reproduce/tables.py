@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from functools import cache
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +28,7 @@ from intrs.reproduce.plan import (
     TRAINED,
     other_numbers,
 )
-from intrs.reproduce.run import NO_RUNTIME, NO_TORCH, attacks
+from intrs.reproduce.run import NO_RUNTIME, attack_lacks, attacks
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Votes
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from intrs.reproduce.plan import Sampling
     from intrs.reproduce.run import Found
-    from intrs.request import Attack
     from intrs.results import Row
 
 ALPHAS = ("0.1", "0.01", "0.001", "0.0001")
@@ -287,20 +285,13 @@ def _attack_section(found: Found, letter: str, not_run: list[str]) -> Section:
     not_run += [
         f"{ATTACKED[letter][name].split(',')[0]} needs {what}"
         for name in unfinished
-        if (what := _attack_lacks(asked[name]))
+        if (what := attack_lacks(asked[name]))
     ]
     if not found.plan.attacked:
         not_run = ["the plan attacks no images (attacked = 0; --quick sets it)", *not_run]
     done = f"{images} images, seed {found.plan.seed}." if tables else ""
     notes = (FIGURE_ONLY, INTERVALS) if tables else ()
     return Section(letter, done, notes, tuple(tables), tuple(not_run))
-
-
-def _attack_lacks(request: Attack) -> str:
-    """What must be installed for an attack."""
-    if find_spec("torch") is None:
-        return NO_TORCH
-    return NO_RUNTIME if request.noise == "continuous" and find_spec("onnxruntime") is None else ""
 
 
 def attacks_of(found: Found, letter: str) -> dict[str, str]:
