@@ -22,7 +22,7 @@ from tiny_model import images, save_images, save_model
 from intrs import metrics, results, zoo
 from intrs.cli import verify
 from intrs.cli.arguments import asked, parse
-from intrs.cli.screen import duration
+from intrs.cli.screen import duration, meter
 from intrs.request import REQUESTS, Attack
 
 if TYPE_CHECKING:
@@ -737,6 +737,17 @@ def test_progress_in_a_pipe(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("intrs.cli.screen.SECONDS_BETWEEN_LINES", 0.0)
     _, _, err = intrs("certify", "tiny.onnx", "tiny.npz", *QUICK)
     assert re.search(r"^image 8 of 8, [\d,]+ samples/s, \d+ s left$", err, re.MULTILINE)
+
+
+def test_no_rate_before_anything_is_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Setting statistics or scales comes before the first image, and counts neither as work done nor as its time."""
+    seconds = iter((0.0, 0.0, 90.0, 90.0, 90.0, 100.0, 100.0, 100.0))
+    monkeypatch.setattr("intrs.cli.screen.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("intrs.cli.screen.SECONDS_BETWEEN_LINES", 0.0)
+    with meter(1000, 500, "images") as progress:
+        progress(500, "statistics")
+        progress(520, "epoch 2")
+    assert capsys.readouterr().err == "statistics\nepoch 2, 2 images/s, 4 min left\n"
 
 
 def test_durations() -> None:

@@ -36,13 +36,13 @@ def _bar(total: int, begin: int, unit: str) -> Iterator[Meter]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.fields[rate]}"))
-    start = time.monotonic()
+    pace = _Pace(begin)
     with Progress(*columns, TimeRemainingColumn(), TextColumn("left"), console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=total, completed=begin, rate="")
 
         def update(done: int, note: str) -> None:
-            rate = (done - begin) / max(time.monotonic() - start, 1e-9)
-            progress.update(task, completed=done, description=note, rate=f"{_pace(rate)} {unit}/s")
+            rate = pace.after(done)
+            progress.update(task, completed=done, description=note, rate=_rate(rate, unit) if rate else "")
 
         yield update
 
@@ -51,21 +51,35 @@ class _Lines:
     """The meter for pipes and log files."""
 
     def __init__(self, total: int, begin: int, unit: str) -> None:
-        self._total, self._begin, self._unit = total, begin, unit
-        self._start = self._last = time.monotonic()
+        self._total, self._unit, self._pace = total, unit, _Pace(begin)
+        self._last = time.monotonic()
 
     def __call__(self, done: int, note: str) -> None:
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN_LINES:
+        rate = self._pace.after(done)
+        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES:
             return
-        self._last = now
-        rate = max(done - self._begin, 1) / (now - self._start)
-        left = duration((self._total - done) / rate)
-        print(f"{note}, {_pace(rate)} {self._unit}/s, {left} left", file=sys.stderr, flush=True)
+        self._last = time.monotonic()
+        if rate:
+            note = f"{note}, {_rate(rate, self._unit)}, {duration((self._total - done) / rate)} left"
+        print(note, file=sys.stderr, flush=True)
 
 
-def _pace(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+class _Pace:
+    """Units a second since the last moment at which none was done: what prepares the work does not count."""
+
+    def __init__(self, begin: int) -> None:
+        self._begin, self._start = begin, time.monotonic()
+
+    def after(self, done: int) -> float:
+        """The rate when `done` units are, those before this run included; 0 if nothing is done yet."""
+        now = time.monotonic()
+        if done <= self._begin:
+            self._start = now
+        return (done - self._begin) / max(now - self._start, 1e-9)
+
+
+def _rate(rate: float, unit: str) -> str:
+    return f"{rate:,.0f} {unit}/s" if rate >= 10 else f"{rate:.2g} {unit}/s"
 
 
 def duration(seconds: float) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
+    from intrs.job import Meter
     from intrs.train.architectures import Task
     from intrs.train.checkpoint import Checkpoint
     from intrs.train.recipe import Recipe
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 WATCHED = 2000  # held-out images that are looked at after every epoch
 CALIBRATION_BATCHES, ADAPTATION_BATCHES = 8, 16
 
-Meter = Callable[[int, str], object]
-"""Told how many images are done, and in words."""
 Predict = Callable[["NDArray[np.int32]"], "NDArray[np.int64]"]
 """The classes of integer images (n, height, width, channels)."""
 FirstWeights = Callable[[nn.Module], None]
