@@ -269,6 +269,17 @@ def test_resume(intrs: Intrs, here: Path) -> None:
     assert "identity" in err
 
 
+@pytest.mark.parametrize("option", ["--pixels=byte", "--mean=.5", "--std=.5"])
+def test_resume_is_of_the_same_function(intrs: Intrs, here: Path, option: str) -> None:
+    """The identity of a float run is its file's, which does not say what goes into it."""
+    assert intrs("certify", "float.onnx", "tiny.npz", *RUN, "--max", "2", "--out", "r.tsv")[0] == 0
+    before = (here / "r.tsv").read_bytes()
+    code, _, err = intrs("certify", "float.onnx", "tiny.npz", *RUN, "--out", "r.tsv", "--resume", option)
+    assert code == 2
+    assert f"{option[2:].partition('=')[0]}: " in err
+    assert (here / "r.tsv").read_bytes() == before
+
+
 def test_the_two_kinds_of_runs_have_names_of_their_own(intrs: Intrs, here: Path) -> None:
     intrs("certify", "int8.onnx", "tiny.npz", *RUN)
     intrs("certify", "int8.onnx", "tiny.npz", "--n", "300", "--seed", "7")
@@ -293,6 +304,9 @@ def test_the_two_kinds_of_runs_have_names_of_their_own(intrs: Intrs, here: Path)
         ("nan.onnx tiny.npz --noise continuous", "a score is not a finite number"),
         ("broken.onnx tiny.npz --noise continuous", "ONNX Runtime refuses it"),
         ("dynamic.onnx tiny.npz --noise continuous", "looks at the whole batch"),
+        ("mixing.onnx tiny.npz --noise continuous", "its scores for an image depend on the other images of the batch"),
+        ("elsewhere.onnx tiny.npz --noise continuous", "its weights are in another file"),
+        ("branch.onnx tiny.npz --noise continuous", "has graphs of its own"),
     ],
 )
 def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
@@ -308,9 +322,31 @@ def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
     model.graph.node.insert(0, helper.make_node("DynamicQuantizeLinear", ["image"], ["q", "s", "z"]))
     model.graph.node[1].input[0] = "q"
     onnx.save(model, here / "dynamic.onnx")
+    save_strange(here)
     code, _, err = intrs("certify", *argv.split(), "--n", "100", "--sigma", ".25")
     assert code == 2
     assert words in " ".join(err.split())
+
+
+def save_strange(folder: Path) -> None:
+    """Files whose scores are not those of one image, of one file, or of one graph."""
+    model = onnx.load(folder / "float.onnx")
+    scores = model.graph.output[0].name
+    model.graph.node[-1].output[0] = "alone"
+    model.graph.node.append(helper.make_node("ReduceMean", ["alone"], ["mean"], axes=[0]))
+    model.graph.node.append(helper.make_node("Sub", ["alone", "mean"], [scores]))
+    onnx.save(model, folder / "mixing.onnx")
+    model = onnx.load(folder / "float.onnx")
+    weights = model.graph.initializer.pop(0)
+    node = helper.make_node("Constant", [], [weights.name], value=weights)
+    onnx.external_data_helper.set_external_data(node.attribute[0].t, "w.bin", length=len(weights.raw_data))
+    (folder / "w.bin").write_bytes(weights.raw_data)
+    node.attribute[0].t.ClearField("raw_data")
+    model.graph.node.insert(0, node)
+    (folder / "elsewhere.onnx").write_bytes(model.SerializeToString())
+    model = onnx.load(folder / "float.onnx")
+    model.graph.node[0].attribute.append(helper.make_attribute("then_branch", onnx.GraphProto(name="g")))
+    onnx.save(model, folder / "branch.onnx")
 
 
 def test_without_onnx_runtime(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,38 @@ def test_skip_and_max(intrs: Intrs, here: Path) -> None:
     assert [row.idx for row in results.read(here / "b.tsv")[1]] == [3, 63, 123]
 
 
+def test_parts_of_a_run_make_the_whole(intrs: Intrs, here: Path) -> None:
+    """Two machines may share the images of a run: their votes are those of one machine."""
+    intrs("certify", "tiny.onnx", "tiny.npz", "--out", "whole.tsv", *QUICK)
+    _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--out", "b.tsv", "--first", "5", *QUICK)
+    assert "from image 5 on, 3 images" in out
+    intrs("certify", "tiny.onnx", "tiny.npz", "--out", "a.tsv", "--max", "5", *QUICK)
+    parts = without_time(here / "a.tsv") + without_time(here / "b.tsv")[1:]
+    assert parts == without_time(here / "whole.tsv")
+    assert intrs("verify", "b.tsv")[0] == 0
+    assert metrics.join([metrics.read(here / f"{part}.tsv") for part in "ab"]).complete
+    assert intrs("report", "a.tsv", "b.tsv", "--join", "-o", "joined.html")[0] == 0
+    code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--first", "8", *QUICK)
+    assert code == 2
+    assert "has 8 images, counted from 0; --first 8 is beyond them" in err
+
+
+def test_a_name_that_no_file_can_have(intrs: Intrs) -> None:
+    for argv in (["info", "a" * 300], ["report", "none.tsv", "-o", "a" * 300 + ".html"]):
+        code, _, err = intrs(*argv)
+        assert code == 2
+        assert "File name too long" in err
+
+
+def test_names_of_layers_are_no_markup(intrs: Intrs, here: Path) -> None:
+    model = onnx.load(here / "tiny.onnx")
+    next(node for node in model.graph.node if node.op_type == "Conv").name = "[/x]a[red]b"
+    onnx.save(model, here / "odd.onnx")
+    code, out, _ = intrs("info", "odd.onnx")
+    assert code == 0
+    assert "[/x]a[red]b" in out
+
+
 def test_same_seed_same_file(intrs: Intrs, here: Path) -> None:
     for name, *options in (("a", "--threads", "1"), ("b", "--threads", "2"), ("c",)):
         intrs("certify", "tiny.onnx", "tiny.npz", "--out", f"{name}.tsv", *options, *QUICK)
@@ -276,6 +308,7 @@ def test_two_processes_do_not_share_a_file(
         (("--bound", "paper"), "bound: sound in the file, paper now"),
         (("--form", "two"), "form: one in the file, two now"),
         (("--skip", "2"), "skip: 1 in the file, 2 now"),
+        (("--first", "2"), "first: 0 in the file, 2 now"),
         (("other.onnx",), "identity: "),
         (("other.npz",), "data_sha256: "),
     ],

@@ -137,6 +137,30 @@ def test_the_header_is_checked_before_unpacking(tmp_path: Path, shape: tuple[int
         open_data(path)
 
 
+@pytest.mark.parametrize(
+    "header", ["{'descr': '|u1', 'shape': (", "{'descr': ('|u1',), 'fortran_order': False, 'shape': (8,)}", "{[]: 1}"]
+)
+def test_headers_that_numpy_stumbles_over(tmp_path: Path, header: str) -> None:
+    path, text = tmp_path / "bad.npz", header.ljust(117).encode() + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("images.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    with pytest.raises(IntrsError, match="a damaged header"):
+        open_data(path)
+
+
+def test_a_damaged_lzma_member(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("images.npy", npy_header((8, 4, 4, 3), "|u1") + bytes(384))
+        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    data = bytearray(path.read_bytes())
+    data[60:70] = b"\xff" * 10
+    path.write_bytes(data)
+    with pytest.raises(IntrsError, match=r"not a readable \.npz file"):
+        open_data(path)
+
+
 def test_more_data_than_the_header_says(tmp_path: Path) -> None:
     path = tmp_path / "long.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -283,6 +283,17 @@ def test_a_packed_results_file(tmp_path: Path) -> None:
         metrics.read(tmp_path / "p.tsv.xz")
 
 
+def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -> None:
+    rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
+    asked = replace(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
+    log = metrics.read(write(tmp_path / "a.tsv", rows, asked))
+    assert log.average_radius() is None
+    assert [log.was_asked(Fraction(r)) for r in ("0", "1/2", "3/4")] == [True, True, False]
+    fixed = metrics.read(write(tmp_path / "b.tsv", ROWS))
+    assert fixed.average_radius()
+    assert fixed.was_asked(Fraction(9))
+
+
 # --- Several files ---------------------------------------------------------------------------------------------------
 
 

@@ -512,7 +512,7 @@ def test_mistakes(
 def test_parts_of_a_run_make_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2))
-    write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2))
+    write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2, first=2))
     report("a.tsv", "b.tsv", "--join", "-o", "j.html")
     whole = write(tmp_path / "c.tsv", ROWS)
     check_numbers(read_page(tmp_path / "j.html"), 0, whole)

@@ -536,6 +536,8 @@ def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[
         ('data = "tiny.npz"\n[models.IntRS-quant]\n"0.5" = "x"\n"1/2" = "y"', "has a model already"),
         ('data = "tiny.npz"\n[undefended]\nfloat = "x"', "must name float and int8"),
         ('data = "nothing.npz"', "nothing.npz"),
+        ('data = "tiny.npz"\nn = ' + "9" * 5000, "not a TOML file"),
+        ('data = "tiny.npz"\nn = 0x' + "f" * 5000, "not a number too long to print"),
     ],
 )
 def test_wrong_plans(here: Path, capsys: pytest.CaptureFixture[str], text: str, words: str) -> None:

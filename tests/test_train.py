@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import MISSING, fields
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from PIL import Image
 
 import intrs
 from intrs.cli import INTERRUPTED, MISTAKE, main
+from intrs.cli.arguments import parse
 from intrs.errors import IntrsError
 from intrs.train.recipe import Recipe, plain_sigma
 
@@ -510,6 +512,27 @@ def test_held_out_images_are_watched_and_not_trained_on(data: Path, tmp_path: Pa
     assert entry["held_out_noisy_accuracy"] * 30 == pytest.approx(round(entry["held_out_noisy_accuracy"] * 30))
     code, _, err = train(data, "resnet8", tmp_path / "y", *argv, "--hold-out", 170)
     assert (code, "leaves less than a batch" in err) == (MISTAKE, True)
+
+
+def test_what_is_watched_was_not_trained_on_before(data: Path, tmp_path: Path) -> None:
+    before = {"recipe": {"data_sha256": "", "hold_out": 20, "start": {"recipe": {"data_sha256": "", "hold_out": 30}}}}
+    with pytest.raises(IntrsError, match=r"trained on some of these images \(it held out 20\)"):
+        recipe(start=before, hold_out=30)
+    with pytest.raises(IntrsError, match=r"it held out 30"):
+        recipe(start=before, hold_out=20)
+    recipe(start=before)
+    recipe(start={"recipe": {"data_sha256": "", "hold_out": 20}}, hold_out=20)
+    recipe(start={"recipe": {"data_sha256": "other"}}, hold_out=20)
+
+
+def test_defaults_of_the_command_are_those_of_the_recipe() -> None:
+    args = vars(parse(["train", "stripes", "resnet8", "out", "--sigma", "0.25"]))
+    shared = {
+        field.name: field.default for field in fields(Recipe) if field.name in args and field.default is not MISSING
+    }
+    given = {name: args[name] for name in shared if args[name] is not None and name not in ("start", "weights")}
+    assert given == {name: shared[name] for name in given}
+    assert {"batch", "lr", "qat_lr", "momentum", "weight_decay", "pad", "qat_epochs", "hold_out"} <= set(given)
 
 
 def test_layers_to_train(data: Path, tmp_path: Path, train: Train) -> None:

@@ -102,6 +102,11 @@ def test_bad_answers_of_a_callable(answer: Any, message: str) -> None:
         count(0, 10, lambda _: answer, classes=5)
 
 
+def test_one_score_is_no_class() -> None:
+    with pytest.raises(IntrsError, match="one class that always wins"):
+        count(0, 10, lambda _: np.zeros((10, 1)))
+
+
 @pytest.mark.parametrize("later", [1, 4, 6])
 def test_the_number_of_classes_must_not_change(later: int) -> None:
     answers = iter((5, later))

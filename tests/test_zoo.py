@@ -13,6 +13,7 @@ import pytest
 import intrs
 from intrs import zoo
 from intrs.cli import MISTAKE, main
+from intrs.cli.zoo import _share_at
 from intrs.errors import IntrsError
 from intrs.job import default_sigma
 from intrs.train.recipe import plain_sigma
@@ -216,6 +217,7 @@ def test_of_an_adaptive_run_the_radii_that_it_decided_are_kept(outdir: Path, tmp
     assert list(run["right"]) == ["0.0", "0.1", "0.2", "0.9"]  # nothing at 0.9: 2,000 samples do not reach it
     assert run["right"]["0.9"] == 0 < run["right"]["0.2"]
     assert run["average_radius"] is None
+    assert [_share_at(run, radius) for radius in ("0.5", "0.9", "1.0")] == ["-", "0.0", "0.0"], "0.5 was not asked for"
 
 
 @pytest.mark.parametrize(

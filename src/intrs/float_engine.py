@@ -23,11 +23,12 @@ from intrs.exchange.onnx_in import DYNAMIC, METADATA, load
 from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from onnx import TensorProto
 
     from intrs.network import Shape
 
@@ -109,7 +110,7 @@ def open_engine(
     deviation, centre = _numbers(path, std, 1, shape[2]), _numbers(path, mean, 0, shape[2])
     if not (deviation > 0).all():
         raise IntrsError(f"{path}: --std must be positive")
-    return FloatEngine(
+    engine = FloatEngine(
         path=path,
         identity=hashlib.sha256(data).hexdigest(),
         quantized=_is_quantized(graph),
@@ -122,6 +123,25 @@ def open_engine(
         _offset=(-centre / deviation).astype(np.float32),
         _fixed_batch=batch,
     )
+    _check_alone(engine)
+    return engine
+
+
+def _check_alone(engine: FloatEngine) -> None:
+    """Refuse a network whose scores for an image depend on its neighbours, found by trying.
+
+    Rounding may, so a twentieth of the largest score is allowed.
+    """
+    size = engine._fixed_batch or 4
+    images = np.random.default_rng(0).integers(0, PIXEL_RANGE + 1, (2 * size, *engine.input_shape)).astype(np.float32)
+    together = engine._run(images[:size])[0]
+    others = [engine._run(np.concatenate([images[size + 1 :], images[:1]]))[-1]]
+    others += [] if engine._fixed_batch else [engine._run(images[:1])[0]]
+    if any(np.abs(alone - together).max() > 0.05 * np.abs(together).max() for alone in others):
+        raise IntrsError(
+            f"{engine.path}: its scores for an image depend on the other images of the batch; "
+            "the theorem needs a function of one image at a time"
+        )
 
 
 def _numbers(path: Path, values: Sequence[Fraction] | None, default: int, channels: int) -> NDArray[np.float64]:
@@ -152,10 +172,20 @@ def _check_graph(graph: Graph) -> Shape:
     for node in graph.nodes:
         if node.op in DYNAMIC or (node.op == "BatchNormalization" and node.integer("training_mode", 0)):
             raise Refusal(f"{node} looks at the whole batch; the theorem needs a function of one image at a time")
-    if any(tensor.data_location == 1 for tensor in graph.constants.values()):
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attributes.values()):
+            raise Refusal(f"{node} has graphs of its own (If, Loop), which are not looked into; save it without")
+    if any(tensor.data_location == 1 for tensor in _tensors(graph)):
         raise Refusal("its weights are in another file, which the identity of a run would not cover; save it as one")
     _, channels, height, width = (int(size or 1) for size in dims)
     return height, width, channels
+
+
+def _tensors(graph: Graph) -> Iterator[TensorProto]:
+    """All constants: by name, and in nodes."""
+    yield from graph.constants.values()
+    for node in graph.nodes:
+        for attribute in node.attributes.values():
+            yield from (attribute.t, attribute.sparse_tensor.values, *attribute.tensors)
 
 
 def _pixel_scale(
@@ -205,6 +235,8 @@ def _classes(path: Path, session: Any, shape: tuple[int, ...]) -> int:
         raise IntrsError(f"{path}: ONNX Runtime cannot run it ({_first_line(error)})") from None
     if scores.ndim != 2 or len(scores) != shape[0] or scores.dtype != np.float32:
         raise IntrsError(f"{path}: its output has the shape {scores.shape}; it must be one float score a class")
+    if scores.shape[1] < 2:
+        raise IntrsError(f"{path}: its output is one score, which would be one class that always wins")
     return int(scores.shape[1])
 
 

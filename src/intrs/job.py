@@ -52,7 +52,7 @@ class Job:
     @cached_property
     def positions(self) -> range:
         """Which images of the data set, in order."""
-        return self.data.positions(self.run.skip, self.run.max)
+        return self.data.positions(self.run.first, self.run.skip, self.run.max)
 
     @property
     def indices(self) -> list[int]:
@@ -243,8 +243,9 @@ def open_job(request: Certify | Predict) -> Job:
         data=request.data,
         split=request.split,
         data_sha256=images.sha256,
+        first=request.first,
         skip=request.skip,
-        max=len(images.positions(request.skip, request.max)),
+        max=len(images.positions(request.first, request.skip, request.max)),
         sigma=str(noise.sigma),
         noise=noise.kind,
         bound=certify.bound if certify else "",

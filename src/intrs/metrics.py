@@ -19,6 +19,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import IO, TYPE_CHECKING, Literal
 
 from intrs import results
+from intrs.adaptive import Plan
 from intrs.certificate import lower_bound, parse_alpha, upper_bound
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE, Noise
@@ -143,6 +144,11 @@ class Log:
         """The largest radius of any answer, right or wrong."""
         return math.sqrt(self._squares[-1]) if self._squares else 0.0
 
+    def was_asked(self, radius: Fraction) -> bool:
+        """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
+        asked = Plan.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
+        return not asked or radius <= max(asked)
+
     def answered(self) -> Share:
         """The certified percentage, CP: images that got an answer."""
         return self.certified(Fraction(0))
@@ -175,7 +181,12 @@ class Log:
         return Share(sum(majority == label for majority, label in majorities), len(majorities))
 
     def average_radius(self) -> Mean | None:
-        """ACR: the mean over all images of the certified radius, taken as 0 where the class is wrong or missing."""
+        """ACR: the mean over all images of the certified radius, taken as 0 where the class is wrong or missing.
+
+        None without images, and for an adaptive run: sampling stopped short of what could be certified.
+        """
+        if self.run and self.run.adaptive:
+            return None
         return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self.answers])
 
     @cached_property
@@ -340,7 +351,7 @@ def _check_steady(steady: dict[str, str], cells: dict[str, str]) -> None:
 
 # --- Several files ---------------------------------------------------------------------------------------------------
 
-SAME_IN_PARTS = tuple(name for name in results.SAME if name != "skip")
+SAME_IN_PARTS = tuple(name for name in results.SAME if name not in ("first", "skip"))
 """What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
 
 
@@ -368,7 +379,8 @@ def join(logs: Sequence[Log]) -> Log:
 
 
 def _differences(one: Run, two: Run) -> list[str]:
-    pairs = ((name, getattr(one, name), getattr(two, name)) for name in SAME_IN_PARTS)
+    names = (*SAME_IN_PARTS, *(results.OF_FLOATS if one.noise == "continuous" else ()))
+    pairs = ((name, getattr(one, name), getattr(two, name)) for name in names)
     return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in pairs if mine != theirs]
 
 

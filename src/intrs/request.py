@@ -19,7 +19,8 @@ class Request:
     model: str  # a file, or the name of a model that ships
     data: str
     split: str = "test"
-    skip: int = 1  # every k-th image
+    first: int = 0  # the place of the first image
+    skip: int = 1  # every k-th image from there on
     max: int | None = None  # number of images; None: all
     sigma: str | None = None  # None: what the model says
     noise: str = "discrete"

@@ -57,7 +57,7 @@ class Run:
     split: str
     data_sha256: str
     skip: int
-    max: int  # number of images of the whole run
+    max: int  # number of images of this run
     sigma: str
     noise: str
     bound: str
@@ -72,6 +72,7 @@ class Run:
     platform: str
     adaptive: str = ""  # intrs.adaptive.Plan as text; empty if every image gets n samples
     note: str = ""  # CLASSICAL if the noise was continuous
+    first: int = 0  # place of the first image in the data
 
     @property
     def header(self) -> str:
@@ -84,10 +85,12 @@ CLASSICAL = (
     "and the rounding of floats is not covered by the proof"
 )
 SAME = (
-    "command", "identity", "data_sha256", "skip", "sigma", "noise", "bound", "form",
+    "command", "identity", "data_sha256", "first", "skip", "sigma", "noise", "bound", "form",
     "n0", "n", "alpha", "seed", "adaptive",
 )  # fmt: skip
 """The fields that must agree for a run to be continued: lines of one file are all of one experiment."""
+OF_FLOATS = ("pixels", "mean", "std")
+"""So must these if the noise is continuous: the identity is the file's then, not that of what it was made into."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ class Row:
 
     def cells(self) -> dict[str, str]:
         """The line's cells by column, as they stand in the file."""
-        return {column: _cell(getattr(self, column)) for column in (ADAPTIVE_COLUMNS if self.rule else COLUMNS)}
+        return {column: cell(getattr(self, column)) for column in (ADAPTIVE_COLUMNS if self.rule else COLUMNS)}
 
     @classmethod
     def parse(cls, line: str, columns: Sequence[str] = COLUMNS) -> Self:
@@ -149,17 +152,17 @@ class Row:
         if len(texts) != len(columns):
             raise ValueError(f"{len(texts)} columns where there should be {len(columns)}")
         cells = dict(zip(columns, texts, strict=True))
-        numbers = {column: _integer(cells[column], column, low) for column, low in _LEAST.items()}
+        numbers = {column: integer(cells[column], column, low) for column, low in _LEAST.items()}
         predict, radius_sq = numbers.pop("predict"), numbers.pop("radius_sq")
         return cls(
             **numbers,
             predict=None if predict < 0 else predict,
             radius_sq=None if radius_sq < 0 else radius_sq,
             radius=_text(cells["radius"], "radius", r"\d{1,9}\.\d{1,20}"),
-            time=_text(cells["time"], "time", r"[\w:., -]{1,60}"),
+            time=_text(cells["time"], "time", r"(\d{1,9} days?, )?\d{1,2}:\d\d:\d\d(\.\d{1,9})?"),  # of timedelta
             counts0=_integers(cells["counts0"], "counts0"),
             counts=_integers(cells["counts"], "counts"),
-            look=_integer(cells["look"], "look") if "look" in cells else None,
+            look=integer(cells["look"], "look") if "look" in cells else None,
             rule=_text(cells["rule"], "rule", r"[a-z]{1,20}-[0-9a-f]{16}") if "rule" in cells else "",
         )
 
@@ -178,7 +181,8 @@ def _answer(outcome: Certified | Predicted | Abstained) -> tuple[int | None, str
 _LEAST = {"idx": 0, "label": 0, "predict": -1, "correct": 0, "n0": 0, "n": 0, "votes": 0, "radius_sq": -1}
 
 
-def _cell(value: int | str | tuple[int, ...] | None) -> str:
+def cell(value: int | str | tuple[int, ...] | None) -> str:
+    """A value as it stands in a line."""
     if value is None:
         return "-1"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -190,7 +194,8 @@ def _text(text: str, column: str, pattern: str) -> str:
     return text
 
 
-def _integer(text: str, column: str, low: int = 0) -> int:
+def integer(text: str, column: str, low: int = 0) -> int:
+    """A whole number from a line; ValueError names the column."""
     value = int(_text(text, column, r"-1|0|[1-9]\d{0,18}"))  # as it is written, so that equal rows are equal lines
     if value < low:
         raise ValueError(f"{column} is {value}")
@@ -198,7 +203,7 @@ def _integer(text: str, column: str, low: int = 0) -> int:
 
 
 def _integers(text: str, column: str) -> tuple[int, ...]:
-    return tuple(_integer(part, column) for part in text.split(","))
+    return tuple(integer(part, column) for part in text.split(","))
 
 
 # --- The sidecar -----------------------------------------------------------------------------------------------------
@@ -221,7 +226,7 @@ def write_whole(path: Path, data: bytes, give_up: Callable[[], object] | None = 
     `give_up` is called in between, when the new data are on disk: it may destroy what they replace.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    with _named(path, "write"):
+    with named(path, "write"):
         try:
             with part.open("wb") as file:
                 file.write(data)
@@ -246,7 +251,7 @@ def read_run(path: Path) -> Run:
 def read_sidecar(path: Path, form: str) -> dict[str, Any]:
     """The JSON beside a table, not checked beyond its size and format; ValueError or RecursionError if it is none."""
     target = sidecar_path(path)
-    with _named(target, "read"), target.open("rb") as file:
+    with named(target, "read"), target.open("rb") as file:
         data = file.read(MOST_SIDECAR + 1)
     if len(data) > MOST_SIDECAR:
         raise ValueError("it is too large")
@@ -258,8 +263,8 @@ def read_sidecar(path: Path, form: str) -> dict[str, Any]:
 
 def _run(found: dict[str, Any]) -> Run:
     values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Run)}
-    for later in ("adaptive", "note"):
-        values[later] = found.get(later, "")  # files of earlier versions do not have it
+    for later, none in (("adaptive", ""), ("note", ""), ("first", 0)):
+        values[later] = found.get(later, none)  # files of earlier versions do not have it
     for field in fields(Run):
         if not (_is_number if field.type == "int" else _is_text)(field.name, values[field.name]):
             raise ValueError(f"field {field.name!r} is missing or wrong")
@@ -275,7 +280,7 @@ _FORMS = {"command": "certify|predict", "seed": "0x[0-9a-f]{1,64}", "identity": 
 
 
 def _is_number(name: str, value: object) -> bool:
-    return type(value) is int and (0 if name == "n0" else 1) <= value < 2**63
+    return type(value) is int and (0 if name in ("n0", "first") else 1) <= value < 2**63
 
 
 def _is_text(name: str, value: object) -> bool:
@@ -287,8 +292,9 @@ def _is_text(name: str, value: object) -> bool:
 
 def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
     """What forbids to continue `old` as `new`, one line a field."""
-    pairs = ((field, getattr(old, field), getattr(new, field)) for field in same)
-    return [f"{field}: {before} in the file, {now} now" for field, before, now in pairs if before != now]
+    names = (*same, *(OF_FLOATS if new.noise == "continuous" else ()))
+    pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
+    return [f"{name}: {before} in the file, {now} now" for name, before, now in pairs if before != now]
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -299,7 +305,7 @@ def read(path: Path) -> tuple[Run, list[Row]]:
 
     Types and ranges are checked here; whether the numbers are right is for `intrs verify`.
     """
-    with _named(path, "read"), path.open("rb") as file:
+    with named(path, "read"), path.open("rb") as file:
         rows, good = _read_rows(file, path)
     run = read_run(path)
     _check_kind(path, run, good)
@@ -428,7 +434,7 @@ def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
         old = read_run(path) if sidecar_path(path).exists() else None
         if old and (differing := differences(old, run)):
             raise IntrsError(f"cannot resume {path}: it was made with other settings\n  " + "\n  ".join(differing))
-        with _named(path, "read"), open(descriptor, "rb", closefd=False) as file:
+        with named(path, "read"), open(descriptor, "rb", closefd=False) as file:
             rows, good = _read_rows(file, path)
         if not good.size:
             return _begin(path, run, descriptor)
@@ -436,7 +442,7 @@ def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
             raise IntrsError(f"cannot resume {path}: {sidecar_path(path)}, which says how it was made, is missing")
         _check_kind(path, old, good)
         _check_order(path, rows, indices)
-        with _named(path, "write"):
+        with named(path, "write"):
             os.ftruncate(descriptor, good.size)
         write_run(path, replace(old, model=run.model, data=run.data, max=run.max))
     return Writer(path, descriptor, rows)
@@ -453,7 +459,7 @@ def extend(path: Path, run: Run) -> Writer:
         same = [field for field in SAME if field not in ("n", "adaptive")]
         if differing := differences(old, run, same):
             raise IntrsError(f"cannot extend {path}: it was made with other settings\n  " + "\n  ".join(differing))
-        with _named(path, "read"), open(descriptor, "rb", closefd=False) as file:
+        with named(path, "read"), open(descriptor, "rb", closefd=False) as file:
             rows, good = _read_rows(file, path)
             file.seek(0)
             data = file.read(good.size)
@@ -501,10 +507,10 @@ def _check_order(path: Path, rows: Sequence[Row], indices: Sequence[int]) -> Non
 def _open(path: Path, flags: int = 0) -> int:
     """Open for appending, made if need be, and lock."""
     _check_regular(path)
-    with _named(path, "write"):
+    with named(path, "write"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
     try:
-        with _named(path, "lock"):
+        with named(path, "lock"):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
         os.close(descriptor)
@@ -523,7 +529,7 @@ def _check_description(path: Path) -> None:
 
 
 def _check_regular(path: Path) -> None:
-    with _named(path, "write"):
+    with named(path, "write"):
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             raise IntrsError(f"cannot write results to {path}: not a regular file")
 
@@ -545,7 +551,7 @@ def _begin(path: Path, run: Run, descriptor: int) -> Writer:
 
     The new description is on disk before anything is given up, so a run that cannot start costs no old results.
     """
-    with _named(path, "write"):
+    with named(path, "write"):
         first = os.pread(descriptor, len(ADAPTIVE_HEADER), 0)
         if not (_may_begin(first) or first.startswith(HEADER.encode())):
             raise IntrsError(f"{path} is not a results file of intrs and is left as it is")
@@ -567,7 +573,7 @@ def _write(descriptor: int, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _named(path: Path, action: str) -> Iterator[None]:
+def named(path: Path, action: str) -> Iterator[None]:
     """Turn the operating system's complaints into ours."""
     try:
         yield

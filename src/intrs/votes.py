@@ -228,6 +228,11 @@ def _callable_votes(
 def _labels(answer: Any, size: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """What a callable returned, as labels and the number of classes."""
     array = np.asarray(answer)
+    if classes in (None, 1) and array.ndim == 2 and array.shape[1] == 1:
+        raise IntrsError(
+            "the classifier returns one score an image, which would be one class that always wins; "
+            "return labels 0 and 1 and say Smooth(..., classes=2), or two scores"
+        )
     if array.ndim == 2 and len(array) == size and (classes is None or array.shape[1] == classes):
         return np.argmax(array, axis=1), array.shape[1]
     if array.shape != (size,) or array.dtype.kind not in "iu":

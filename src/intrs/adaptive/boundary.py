@@ -29,13 +29,20 @@ class Boundary:
     crossing: Fraction
 
 
-def boundary(p: int, looks: Sequence[int], spent: Sequence[Fraction], least: Sequence[int] | None = None) -> Boundary:
+def boundary(
+    p: int,
+    looks: Sequence[int],
+    spent: Sequence[Fraction],
+    least: Sequence[int] | None = None,
+    level: Fraction | None = None,
+) -> Boundary:
     """The lowest boundary whose probability of being reached up to look k is at most spent[k], if p / 2^40 is true.
 
     Greedy: each look takes the fewest votes that its share allows, and what integers leave over is carried on to the
-    next. `least` are lower limits of accept, which keep the boundaries of several p from crossing each other.
+    next. `least` are lower limits of accept, which keep the boundaries of several p from crossing each other. `level`
+    (the last of spent) sets the precision; a boundary that is to be extended by more looks needs the same again.
     """
-    bits = SPARE_BITS + int(1 / spent[-1]).bit_length()
+    bits = SPARE_BITS + int(1 / (level or spent[-1])).bit_length()
     state = _State([1 << bits], 0, bits)
     accept, taken, before = [], 0, 0
     for k, n in enumerate(looks):

@@ -96,7 +96,7 @@ def make_tables(
         if p is None:
             break
         radius_sq = certifier.radius_sq_at(Fraction(p, P_ONE)) or 0  # as asked, or a little more
-        made = boundary(p, planned.looks, planned.spent, raw)
+        made = boundary(p, planned.looks, planned.spent, raw, levels[0])
         raw = made.accept
         if all(votes > n for votes, n in zip(raw, planned.looks, strict=True)):
             break

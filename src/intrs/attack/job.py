@@ -48,7 +48,7 @@ class Job:
     @cached_property
     def positions(self) -> range:
         """Which images of the data set, in order."""
-        return self.data.positions(self.settings.skip, self.settings.max)
+        return self.data.positions(self.settings.first, self.settings.skip, self.settings.max)
 
     @cached_property
     def noise(self) -> Noise | None:
@@ -143,8 +143,9 @@ def open_job(request: Attack, folder: Path) -> Job:
         data=request.data,
         split=request.split,
         data_sha256=data.sha256,
+        first=request.first,
         skip=request.skip,
-        max=len(data.positions(request.skip, request.max)),
+        max=len(data.positions(request.first, request.skip, request.max)),
         norm=request.norm,
         eps=",".join(eps),
         steps=request.steps or STEPS[request.norm],

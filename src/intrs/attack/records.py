@@ -25,10 +25,10 @@ from intrs.data.images import Images, Reading
 from intrs.data.npz import write_npz
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE
-from intrs.results import LONGEST_TEXT, read_sidecar, sidecar_path, write_whole
+from intrs.results import LONGEST_TEXT, cell, integer, named, read_sidecar, sidecar_path, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class Settings:
     data: str
     split: str
     data_sha256: str
+    first: int
     skip: int
     max: int  # number of images
     norm: Norm
@@ -110,11 +111,11 @@ class Row:
             raise ValueError(f"{len(texts)} columns where there should be {len(COLUMNS)}")
         cells: dict[str, Any] = dict(zip(COLUMNS, texts, strict=True))
         for column in ("idx", "label", "clean", "predict", "correct", "n", "size"):
-            cells[column] = _integer(cells[column], column, -1 if column in ("clean", "predict") else 0)
+            cells[column] = integer(cells[column], column, -1 if column in ("clean", "predict") else 0)
         for column in ("clean", "predict"):
             cells[column] = None if cells[column] < 0 else cells[column]
         for column in ("clean_counts", "counts"):
-            cells[column] = tuple(_integer(part, column) for part in cells[column].split(","))
+            cells[column] = tuple(integer(part, column) for part in cells[column].split(","))
         for column in ("eps", "norm", "time"):
             if not re.fullmatch(r"[\w:./, -]{1,60}", cells[column], re.ASCII):
                 raise ValueError(f"{column} is {cells[column][:40]!r}")
@@ -122,19 +123,7 @@ class Row:
 
     def line(self) -> str:
         """The line, without its end."""
-        return "\t".join(_cell(getattr(self, column)) for column in COLUMNS)
-
-
-def _integer(text: str, column: str, low: int = 0) -> int:
-    if not re.fullmatch(r"-1|0|[1-9]\d{0,18}", text, re.ASCII) or int(text) < low:
-        raise ValueError(f"{column} is {text[:40]!r}")
-    return int(text)
-
-
-def _cell(value: int | str | tuple[int, ...] | None) -> str:
-    if value is None:
-        return "-1"
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        return "\t".join(cell(getattr(self, column)) for column in COLUMNS)
 
 
 def norm_text(ball: Ball, size: int) -> str:
@@ -157,7 +146,7 @@ def write_settings(folder: Path, settings: Settings) -> None:
 def read_settings(folder: Path) -> Settings | None:
     """The sidecar, checked field by field; None if there is none."""
     path = sidecar_path(folder / TABLE)
-    with _named(path, "read"):
+    with named(path, "read"):
         if not path.exists():
             return None
     try:
@@ -167,15 +156,19 @@ def read_settings(folder: Path) -> Settings | None:
 
 
 def _settings(found: dict[str, Any]) -> Settings:
-    values = {field.name: found.get(field.name) for field in fields(Settings)}
+    values = {"first": 0} | found  # files of earlier versions do not have it
     for field in fields(Settings):
-        value, number = values[field.name], field.type == "int"
-        good = type(value) is int and 1 <= value < 2**63 if number else type(value) is str and len(value) < LONGEST_TEXT
-        if not good:
+        if not _fits(field.name, field.type == "int", values.get(field.name)):
             raise ValueError(f"field {field.name!r} is missing or wrong")
     if values["norm"] not in NORMS or not re.fullmatch("0x[0-9a-f]{1,64}", str(values["seed"])):
         raise ValueError("field 'norm' or 'seed' is wrong")
-    return Settings(**values)  # type: ignore[arg-type]
+    return Settings(**{field.name: values[field.name] for field in fields(Settings)})
+
+
+def _fits(name: str, number: bool, value: object) -> bool:
+    if number:
+        return type(value) is int and (name != "first") <= value < 2**63
+    return type(value) is str and len(value) < LONGEST_TEXT
 
 
 def differences(old: Settings, new: Settings) -> list[str]:
@@ -204,7 +197,7 @@ class Progress:
         self.path = folder / PROGRESS
         self._settings, self._data, self._positions = settings, data, positions
         self._type = record_type(len(settings.balls), classes, data.image_shape)
-        with _named(self.path, "write"):
+        with named(self.path, "write"):
             folder.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
@@ -234,10 +227,12 @@ class Progress:
 
     def _read(self) -> list[NDArray[Any]]:
         """The whole records; what a kill left of another one is cut off."""
-        with _named(self.path, "read"):
+        with named(self.path, "read"):
             size = os.fstat(self._descriptor).st_size
             count = min(size // self._type.itemsize, len(self._positions))
-            found = np.frombuffer(os.pread(self._descriptor, count * self._type.itemsize, 0), self._type)
+            with open(self._descriptor, "rb", closefd=False) as file:  # not pread, which ends at 2 GiB
+                file.seek(0)
+                found = np.frombuffer(file.read(count * self._type.itemsize), self._type)
             os.ftruncate(self._descriptor, count * self._type.itemsize)
         for record, position in zip(found, self._positions, strict=False):
             if fault := self._fault(record, position):
@@ -261,7 +256,7 @@ class Progress:
         index = int(self._data.indices[position])
         record = np.array((index, seconds, tuple(clean), [tuple(v) for v in votes], pixels), self._type)
         data, size = record.tobytes(), os.fstat(self._descriptor).st_size
-        with _named(self.path, "write"):
+        with named(self.path, "write"):
             try:
                 while data:
                     data = data[os.write(self._descriptor, data) :]
@@ -293,7 +288,7 @@ def images_name(eps: str) -> str:
 
 def _write_images(path: Path, images: Images) -> Path:
     part = path.with_name(f".{path.name}.{os.getpid()}")
-    with _named(path, "write"):
+    with named(path, "write"):
         try:
             write_npz(part, Reading.of(images), lambda _: None)
             part.replace(path)
@@ -307,7 +302,7 @@ def read(folder: Path) -> tuple[Settings, list[Row]]:
     settings, path = read_settings(folder), folder / TABLE
     if settings is None:
         raise IntrsError(f"{folder}: no attack was made here ({sidecar_path(path)} is missing)")
-    with _named(path, "read"):
+    with named(path, "read"):
         if path.stat().st_size > MOST_TABLE:
             raise IntrsError(f"{path}: larger than the {MOST_TABLE:,} bytes that are taken")
         lines = path.read_bytes().decode("ascii", "replace").splitlines()
@@ -327,12 +322,3 @@ def read(folder: Path) -> tuple[Settings, list[Row]]:
 def elapsed(seconds: float) -> str:
     """The `time` column."""
     return str(timedelta(seconds=seconds))
-
-
-@contextlib.contextmanager
-def _named(path: Path, action: str) -> Iterator[None]:
-    """Turn the operating system's complaints into ours."""
-    try:
-        yield
-    except OSError as error:
-        raise IntrsError(f"cannot {action} {path}: {error.strerror or error}") from None

@@ -44,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _give_up_stdout()  # whoever read our output has left
         return BROKEN_PIPE
     except OSError as error:
-        if error.filename is not None:  # not from a print: a bug
-            raise
+        if error.filename is not None:  # not from a print
+            print(f"intrs: {printable(str(error.filename))}: {error.strerror or error}", file=sys.stderr)
+            return MISTAKE
         _give_up_stdout()
         print(f"intrs: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
         return MISTAKE

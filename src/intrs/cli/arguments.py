@@ -182,6 +182,21 @@ def _add_train(parser: Parser) -> None:
     parser.add_argument("--lambda", dest="lam", type=float, metavar="L", help="of consistency (10)")
     parser.add_argument("--eta", type=float, metavar="E", help="of consistency (0.5)")
     parser.add_argument("--copies", type=_count, metavar="M", help="noisy copies an image (1; consistency 2)")
+    _add_recipe(parser)
+    words = "begin with the float weights of the run in DIR"
+    parser.add_argument("--start", type=Path, metavar="DIR", help=words)
+    words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
+    parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
+    words = "leave the layers before NAME as they are, such as layer4 (train all)"
+    parser.add_argument("--train-from", default="", metavar="NAME", help=words)
+    words = "watch K training images after every epoch, and do not train on them (watch test images)"
+    parser.add_argument("--hold-out", type=_count, default=0, metavar="K", help=words)
+    parser.add_argument("--seed", type=_seed, default=0, metavar="K", help="256 bits, decimal or 0x... (0)")
+    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+
+
+def _add_recipe(parser: Parser) -> None:
+    """Defaults are those of `Recipe`, which is too heavy to import here."""
     words = "epochs in float (30; 0 with --start)"
     parser.add_argument("--epochs", type=_whole, metavar="N", help=words)
     words = "epochs with quantization; 0 ends with a float network (8)"
@@ -202,16 +217,6 @@ def _add_train(parser: Parser) -> None:
         default="fp32",
         help="of convolutions; the last epoch with quantization is in fp32 (fp32)",
     )
-    words = "begin with the float weights of the run in DIR"
-    parser.add_argument("--start", type=Path, metavar="DIR", help=words)
-    words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
-    parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
-    words = "leave the layers before NAME as they are, such as layer4 (train all)"
-    parser.add_argument("--train-from", default="", metavar="NAME", help=words)
-    words = "watch K training images after every epoch, and do not train on them (watch test images)"
-    parser.add_argument("--hold-out", type=_count, default=0, metavar="K", help=words)
-    parser.add_argument("--seed", type=_seed, default=0, metavar="K", help="256 bits, decimal or 0x... (0)")
-    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
 
 
 def _add_attack(parser: Parser) -> None:
@@ -317,9 +322,10 @@ def _add_alpha(parser: Parser) -> None:
 
 def _add_images(parser: Parser) -> None:
     parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
-    parser.add_argument(
-        "--skip", type=_count, default=Request.skip, metavar="K", help=f"take every K-th image ({Request.skip})"
-    )
+    words = f"begin with image K, counted from 0 ({Request.first}); `intrs report --join` puts parts together"
+    parser.add_argument("--first", type=_whole, default=Request.first, metavar="K", help=words)
+    words = f"take every K-th image from there on ({Request.skip})"
+    parser.add_argument("--skip", type=_count, default=Request.skip, metavar="K", help=words)
     parser.add_argument("--max", type=_count, metavar="K", help="take at most K images")
     parser.add_argument("--split", default=Request.split, help=f"part of the data set ({Request.split})")
 

@@ -70,7 +70,7 @@ def _announce(job: Job, folder: Path, done: int) -> None:
     show("model", f"{s.model}, identity {s.identity[:16]}")
     if s.source:
         show("gradients", f"of {s.source}, identity {s.source_identity[:16]}: the attack is transferred")
-    every = f"every {s.skip}th image, " if s.skip > 1 else ""
+    every = (f"from image {s.first} on, " if s.first else "") + (f"every {s.skip}th, " if s.skip > 1 else "")
     show("data", f"{s.data}, {every}{len(job.positions)} images" + (f", {done} of them done before" if done else ""))
     show("attack", f"PGD in {s.norm}, {s.steps} steps, {s.restarts} start(s), seed {s.seed}")
     words = f"{s.noise} Gaussian, sigma {plain(job.noise.sigma)}" if job.noise else "none: the network itself"

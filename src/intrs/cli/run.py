@@ -99,7 +99,7 @@ def _announce(job: Job, writer: Writer) -> float:
     sigma, grid = plain(job.smooth.noise.sigma), float(job.smooth.noise.grid_sigma)
     integers = job.smooth.noise.on_integers
     show("model", f"{run.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
-    every = f"every {run.skip}th image, " if run.skip > 1 else ""
+    every = (f"from image {run.first} on, " if run.first else "") + (f"every {run.skip}th, " if run.skip > 1 else "")
     show("data", f"{run.data}, {every}{images} images" + (f", {done} of them done before" if done else ""))
     show("noise", f"{run.noise} Gaussian, sigma {sigma} ({grid:g} pixel levels)")
     most = "at most " if job.rules else ""

@@ -112,7 +112,7 @@ def print_table(made: Table) -> None:
     """On stdout; colours only on a terminal."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.width = min(console.width, WIDEST) if console.is_terminal else 80
     with console.capture() as text:  # rich would end the program where we want to hear of a broken pipe
         console.print(made)

@@ -67,7 +67,14 @@ def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
     if not runs:
         return [NOTHING] * len(LISTED_RADII)
     run = max(runs, key=lambda run: int(run["n"]))
-    return [f"{100 * run['right'].get(radius, 0) / run['images']:.1f}" for radius in LISTED_RADII]
+    return [_share_at(run, radius) for radius in LISTED_RADII]
+
+
+def _share_at(run: dict[str, Any], radius: str) -> str:
+    """Right and certified; beyond the last radius of the card, at which nothing is left, or between those asked for."""
+    if radius not in run["right"] and float(radius) < max(map(float, run["right"])):
+        return NOTHING
+    return f"{100 * run['right'].get(radius, 0) / run['images']:.1f}"
 
 
 # --- A card ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -28,7 +29,7 @@ MOST_UNPACKED = 2**30  # bytes of one archive; every data set known here needs l
 MOST_MEMBERS = 100_000
 UNREADABLE = (
     tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError,
-    RuntimeError, NotImplementedError,
+    RuntimeError, NotImplementedError, lzma.LZMAError,
 )  # fmt: skip
 
 

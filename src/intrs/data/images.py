@@ -42,9 +42,11 @@ class Images:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def positions(self, skip: int, most: int | None) -> range:
-        """Where every skip-th image stands, at most so many."""
-        return range(0, len(self), skip)[:most]
+    def positions(self, first: int, skip: int, most: int | None) -> range:
+        """Where every skip-th image from the first on stands, at most so many."""
+        if first >= len(self):
+            raise IntrsError(f"{self.name} has {len(self):,} images, counted from 0; --first {first} is beyond them")
+        return range(first, len(self), skip)[:most]
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ unpack to terabytes get further than an error message.
 
 from __future__ import annotations
 
+import lzma
 import math
 import os
 import struct
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 FORM = "an .npz holds `images` (n, height, width, channels) as uint8 and `labels` (n,) as integers"
 UNREADABLE = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError, NotImplementedError, struct.error,
+    lzma.LZMAError,
 )  # fmt: skip
 MOST_CLASSES = 1_000_000
 LONGEST_NAME = 1000
@@ -102,7 +104,10 @@ def _header(stream: IO[bytes]) -> Header:
     }
     if version not in readers:
         raise ValueError(f"NumPy format {version[0]}.{version[1]}")
-    return readers[version](stream)
+    try:
+        return readers[version](stream)
+    except Exception as error:  # of tokenize and ast too, which NumPy lets through
+        raise ValueError(f"a damaged header: {error}") from None
 
 
 def _common_fault(header: Header) -> str | None:

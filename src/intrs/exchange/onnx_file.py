@@ -244,6 +244,8 @@ def _check_model(model: ModelProto) -> None:
         raise Refusal("it is not an ONNX model: it holds no graph with nodes and an opset")
     if len(versions) != 1 or versions[0] not in OPSETS:
         raise Refusal(f"it uses opset {versions[0]}; intrs reads opsets {OPSETS[0]} to {OPSETS[-1]}")
+    if model.graph.sparse_initializer:
+        raise Refusal("it has sparse constants, which are not read; save them as ordinary ones")
     if len(model.graph.node) > MAX_NODES:
         raise Refusal(f"its graph has more than {MAX_NODES} nodes")
 

@@ -215,6 +215,8 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
     features = value.features()
     if value.source.shape[:2] != (1, 1) or features is None:
         raise Refusal(f"its output has the shape {value.dims}; intrs needs one score a class: a classifier")
+    if value.source.shape[2] < 2:
+        raise Refusal("its output is one score, which would be one class that always wins; give it two")
     for node in tail:
         _check_tail(node, features[0], len(value.axes))
     source = value.source

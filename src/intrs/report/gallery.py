@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from intrs.results import Row
 
 LARGEST_SIDE = 112  # pixels of an embedded image; larger ones are thinned out, so that noise keeps its strength
-DEFAULT_IMAGES = 200
 
 
 @dataclass

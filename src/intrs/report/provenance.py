@@ -22,6 +22,7 @@ NAMES = {
     "identity": "model identity",
     "pixels": "pixel convention",
     "data_sha256": "data SHA-256",
+    "first": "first image",
     "skip": "every k-th image",
     "max": "images planned",
     "n0": "samples to select",

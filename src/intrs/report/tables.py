@@ -67,7 +67,7 @@ def _samples(log: Log) -> str:
 
 
 def _at(entry: Entry, radius: Fraction) -> str:
-    if radius and not entry.log.has_radii:
+    if (radius and not entry.log.has_radii) or not entry.log.was_asked(radius):
         return NOTHING
     shares = "".join(f'<span class="of-{m}">{share_html(entry.measure(m, radius))}</span>' for m in MEASURES)
     return f'<td data-metric="at" data-radius="{plain(radius)}">{shares}</td>'

@@ -7,6 +7,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from intrs.adaptive import Plan
 from intrs.certificate import parse_alpha
 from intrs.metrics import FEWEST_FOR_NORMAL
 from intrs.noise import PIXEL_RANGE, plain
@@ -242,12 +243,18 @@ def _list(words: Iterable[str]) -> str:
 # --- What keeps runs from being compared -----------------------------------------------------------------------------
 
 SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("samples an image", lambda run: f"at most {run.n:,}" if run.adaptive else f"{run.n:,}"),
+    ("samples an image", lambda run: _until(run) if run.adaptive else f"{run.n:,}"),
     ("α", lambda run: plain(parse_alpha(run.alpha))),
     ("noise", lambda run: run.noise),
     ("bound", lambda run: f"{bound_name(run) or 'none'}, {run.form or 'no'}-class"),
     ("command", lambda run: run.command),
 )
+
+
+def _until(run: Run) -> str:
+    """When an adaptive run stops."""
+    radii = Plan.parse(run.adaptive).last.radii
+    return f"at most {run.n:,}" + (f", until r = {', '.join(map(plain, radii))} is decided" if radii else "")
 
 
 def cautions(entries: Sequence[Entry]) -> list[str]:

@@ -150,10 +150,10 @@ def read_plan(path: Path | None) -> Plan:
         return _plan(tomllib.loads(data.decode("utf-8")), path.parent if path else Path())
     except OSError as error:
         raise IntrsError(f"cannot read {path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise IntrsError(f"{path}: not a TOML file ({error})") from None
     except IntrsError as error:
         raise IntrsError(f"{path or 'the plan'}: {error}") from None
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+        raise IntrsError(f"{path}: not a TOML file ({error})") from None
 
 
 def _bytes(path: Path) -> bytes:
@@ -213,14 +213,19 @@ def _check(plan: Plan) -> None:
 def _number(found: dict[str, Any], key: str, most: int, least: int = 1) -> int:
     value = found[key]
     if type(value) is not int or not least <= value <= most:
-        raise IntrsError(f"{key} must be a whole number from {least} to {most}, not {value!r}")
+        raise IntrsError(f"{key} must be a whole number from {least} to {most}, not {_shown(value)}")
     return value
 
 
 def _text(value: Any, key: str) -> str:
     if type(value) is not str or not 0 < len(value) <= 4096:
-        raise IntrsError(f"{key} must be text in quotes, not {value!r}")
+        raise IntrsError(f"{key} must be text in quotes, not {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """A stranger's value in a message."""
+    return "a number too long to print" if type(value) is int and value.bit_length() > 100 else f"{value!r:.80}"
 
 
 def _training(found: Any, folder: Path) -> list[str]:

@@ -137,7 +137,7 @@ def _accuracy_rows(
         kind: Any = denominator
         return tuple(_share(log.certified_accuracy(Fraction(r), kind)) for r in radii)
 
-    mean = None if log.run and log.run.adaptive else log.average_radius()  # sampling stopped short of it
+    mean = log.average_radius()
     ours = (name, "ours", *of("all"), *((f"{mean.value:.3f}" if mean else "–",) if average else ()))
     blank = ("",) if average else ()
     rows = [ours, ("", "of the answered", *of("answered"), *blank)]
@@ -223,16 +223,17 @@ def _top(counts: Sequence[int]) -> int:
 
 def _predictions(found: Found) -> Section:
     rows, not_run = [], []
+    theirs, known = other_numbers()["prediction"], found.plan.paper == "cifar10"
     for method in COMPARED:
         for n in PREDICTIONS:
             if n > found.plan.n:
                 not_run.append(f"{method} with {n:,} samples: needs n = {n} in the plan")
             elif log := found.log(found.plan.predict(method, n)):
                 right, quiet = _predicted(log, found)
-                numbers = other_numbers()["prediction"][method][str(n)] if found.plan.paper == "cifar10" else ("", "")
+                numbers = theirs[method][str(n)] if known else ("", "")
                 rows.append((method, f"{n:,}", _share(right), numbers[0], _share(quiet), numbers[1]))
     columns = ("method", "n", "correct", "paper", "abstained", "paper")
-    title = _beside(f"Prediction, sigma {plain(FIXED_SIGMA)}", other_numbers()["prediction"]["table"])
+    title = _beside(f"Prediction, sigma {plain(FIXED_SIGMA)}", theirs["table"] if known else None)
     tables = [Table(title, columns, tuple(rows))] if rows else []
     errata = "The paper's algorithm compares its p-value with 0.5; here it is alpha, so we abstain where it would not."
     return _section(found, "d", tables, [errata, INTERVALS], not_run)
@@ -418,8 +419,8 @@ def _reach(found: Found) -> list[str]:
     reached = []
     for s in samplings:
         most = Certified(0, found.certifier(s).largest() or 0, s.n, s.n, parse_alpha(plan.alpha))
-        reached.append(f"{most.radius_text(3)} at sigma {plain(s.sigma)} with {s.n:,}")
-    return [f"The paper takes {PAPER_N:,} samples. Here IntRS-quant certifies at most {', '.join(reached)}."]
+        reached.append(f"{most.radius_text(3, up=True)} at sigma {plain(s.sigma)} with {s.n:,}")
+    return [f"The paper takes {PAPER_N:,} samples. Ours cannot certify more than {', '.join(reached)}."]
 
 
 def _share(share: Share) -> str:

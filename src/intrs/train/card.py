@@ -62,7 +62,8 @@ def _limits(kept: Checkpoint, train: Images) -> list[str]:
         limits.append(f"Made for noise of sigma {recipe.sigma}; what it does under other noise was not measured.")
     else:
         limits.append("Trained without noise: not meant for certificates.")
-    limits.append("One seed, no choice of checkpoint; the test images served for the numbers of this card alone.")
+    watched = "" if recipe.hold_out else " and for the curves of the log, by which nothing was chosen"
+    limits.append(f"One seed, no choice of checkpoint; test images served for the numbers of this card{watched}.")
     if recipe.weights:
         limits.append(f"Begins with weights of ImageNet ({recipe.weights}), whose terms apply.")
     limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")

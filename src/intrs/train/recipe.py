@@ -61,6 +61,7 @@ class Recipe:
                 raise IntrsError(f"{name} must be one of {', '.join(known)}, not {value!r}")
         self._check_noise()
         self._check_numbers()
+        self._check_held_out()
 
     def _check_noise(self) -> None:
         if self.noise != "none":
@@ -96,6 +97,18 @@ class Recipe:
                 raise IntrsError(f"{name} must lie between {low} and {high}, not {value}")
         if self.batch < 2:
             raise IntrsError(f"--batch must be 2 or more, not {self.batch}: batch normalisation needs company")
+
+    def _check_held_out(self) -> None:
+        """What is watched must not have been trained on, by the runs before this one either."""
+        before = self.start
+        while self.hold_out and before is not None:
+            recipe = before["recipe"]
+            if recipe["data_sha256"] == self.data_sha256 and recipe.get("hold_out", 0) != self.hold_out:
+                raise IntrsError(
+                    f"--hold-out {self.hold_out}: the run of --start trained on some of these images (it held out "
+                    f"{recipe.get('hold_out', 0)}); give the same number to both, or leave it out"
+                )
+            before = recipe.get("start")
 
     @property
     def total(self) -> int:

@@ -94,9 +94,11 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
         raise IntrsError(f"{log.path}: was made with another network than {card['name']}")
     if Fraction(run.sigma) != parse_sigma(str(card["recipe"]["sigma"])):
         raise IntrsError(f"{log.path}: sigma {run.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
+    if run.first:
+        raise IntrsError(f"{log.path}: begins with image {run.first}; a card has runs over all of the data")
     if not log.complete:
         raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first (--resume)")
-    mean = None if run.adaptive else log.average_radius()  # sampling stopped short of what could be certified
+    mean = log.average_radius()
     return {
         "data": Path(run.data).name,
         **{field: getattr(run, field) for field in ("split", "data_sha256", "skip")},
