@@ -41,7 +41,7 @@ RUNS = {
 }
 SAYS_NOTHING = {
     *((run, f"field {field}") for run in RUNS for field in ("intrs", "kernels", "python", "platform")),
-    *((run, what) for run in RUNS for what in ("cell time", "field note left out")),
+    *((run, what) for run in RUNS for what in ("cell time", "field note left out", "field first left out")),
     *((run, "field adaptive left out") for run in ("certify", "predict")),  # as files of earlier versions have it
     *(("predict", what) for what in ("field bound", "field form")),  # a prediction has no radius
 }

@@ -143,6 +143,62 @@ def test_a_name_that_no_file_can_have(intrs: Intrs) -> None:
         assert "File name too long" in err
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("radius_sq", "99999999", "but radius_sq says 39."),
+        ("correct", "0", "correct is 0, but predict is 0 and label is 0"),
+        ("votes", "301", "votes is 301, which no class has"),
+        ("counts", "1,2,3", "counts add up to 6, not to 300"),
+        ("predict", "-1", "an abstention has neither class nor radius"),
+        ("n", "5", "but the run took 100 and 300"),
+    ],
+)
+def test_lines_that_contradict_themselves(intrs: Intrs, here: Path, column: str, value: str, words: str) -> None:
+    intrs("certify", "tiny.onnx", "tiny.npz", "--max", "2", "--out", "r.tsv", *QUICK)
+    head, first, *rest = (here / "r.tsv").read_text().splitlines()
+    cells = dict(zip(head.split("\t"), first.split("\t"), strict=True))
+    (here / "r.tsv").write_text("\n".join([head, "\t".join((cells | {column: value}).values()), *rest, ""]))
+    for argv in (["report", "r.tsv"], ["certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", "--resume", *QUICK]):
+        code, _, err = intrs(*argv)
+        assert code == 2
+        assert words in err
+    assert intrs("verify", "r.tsv")[0] > 0
+
+
+def test_no_command_writes_over_what_it_reads(intrs: Intrs, here: Path) -> None:
+    intrs("certify", "tiny.onnx", "tiny.npz", "--max", "1", "--out", "r.tsv", *QUICK)
+    for argv in (["report", "r.tsv", "-o", "r.tsv"], ["report", "r.tsv", "-o", "r.tsv.json"],
+                 ["export", "tiny.onnx", "-o", "tiny.onnx"]):  # fmt: skip
+        before = (here / argv[-1]).read_bytes()
+        code, _, err = intrs(*argv, "--overwrite")
+        assert code == 2
+        assert "is what is to be read" in err
+        assert (here / argv[-1]).read_bytes() == before
+
+
+def test_remarks_on_sigma(intrs: Intrs) -> None:
+    _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--max", "1", "--sigma", "0.5", *QUICK)
+    assert "the model was made for sigma 0.25" in out
+    _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--max", "1", "--sigma", "1/4", *QUICK)
+    assert "was made for" not in out
+    code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--sigma", "", *QUICK)
+    assert (code, "sigma must be" in err) == (2, True)
+
+
+def test_classes_in_another_order(intrs: Intrs, here: Path) -> None:
+    names = zoo.card()["classes"]
+    pixels, labels = np.zeros((2, 32, 32, 3), np.uint8), np.array([0, 1])
+    np.savez(here / "odd.npz", images=pixels, labels=labels, classes=np.array(names[::-1]))
+    code, _, err = intrs("predict", zoo.DEFAULT_MODEL, "odd.npz", "--n", "20")
+    assert (code, "in another order" in err) == (2, True)
+
+
+def test_options_are_not_abbreviated(intrs: Intrs) -> None:
+    code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--over", *QUICK)
+    assert (code, "unrecognized arguments: --over\nsee `intrs certify --help`" in err) == (2, True)
+
+
 def test_names_of_layers_are_no_markup(intrs: Intrs, here: Path) -> None:
     model = onnx.load(here / "tiny.onnx")
     next(node for node in model.graph.node if node.op_type == "Conv").name = "[/x]a[red]b"
@@ -191,6 +247,7 @@ def test_folders_of_images(intrs: Intrs, here: Path) -> None:
 def small_zoo(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny model and 12 images in place of what ships, which takes minutes without fast kernels."""
     save_images(here / "tiny.npz", 12)
+    (here / "tiny.json").write_text('{"classes": ["a", "b", "c"]}')
     for kind in ("model", "data"):
         monkeypatch.setattr(zoo, f"DEFAULT_{kind.upper()}", "tiny")
         monkeypatch.setattr(zoo, f"{kind}_names", lambda: ("tiny",))

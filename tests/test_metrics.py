@@ -307,6 +307,11 @@ def test_join(tmp_path: Path) -> None:
     assert joined.paths == (tmp_path / "a.tsv", tmp_path / "b.tsv")
 
 
+def _of_size(row: Row, n: int) -> Row:
+    """With more votes, for a class more."""
+    return replace(row, n=n, counts=(*row.counts, n - row.n))
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("sigma", "1/2"), ("data_sha256", "2" * 64), ("n", 200), ("noise", "rounded"), ("alpha", "1/100"), ("seed", "0x8"),
@@ -314,7 +319,7 @@ def test_join(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_must_not_be_joined(tmp_path: Path, field: str, value: Any) -> None:
     one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2]))
-    rows = [replace(row, n=value) for row in ROWS[2:]] if field == "n" else ROWS[2:]
+    rows = [_of_size(row, value) for row in ROWS[2:]] if field == "n" else ROWS[2:]
     two = metrics.read(write(tmp_path / "b.tsv", rows, replace(RUN, **{field: value})))
     with pytest.raises(IntrsError, match=f"cannot join .*a.tsv and .*b.tsv:\n  {field} is .* and {value} in the other"):
         metrics.join([one, two])

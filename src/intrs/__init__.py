@@ -46,6 +46,7 @@ _LATER = {
     "load": "intrs.exchange.onnx_in",
     "open_data": "intrs.data",
 }
+_ROOMS = ("adaptive", "attack", "data", "float_engine", "metrics", "results", "zoo")  # with more names of their own
 
 __all__ = [
     "Abstained",
@@ -72,6 +73,8 @@ def __getattr__(name: str) -> Any:
         return version("intrs")
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
+    if name in _ROOMS:
+        return import_module(f"intrs.{name}")
     raise AttributeError(f"module 'intrs' has no attribute {name!r}")
 
 

@@ -410,7 +410,7 @@ class Certifier:
         if self.bound not in BOUNDS or self.form not in ("one", "two"):
             raise IntrsError(f"bound must be sound or paper and form one or two, not {self.bound!r} and {self.form!r}")
         if self.bound == "paper" and (self.noise.kind, self.form) != ("discrete", "one"):
-            raise IntrsError("the paper's bound is for discrete noise in its one-class form; take bound='sound'")
+            raise IntrsError("the paper's bound is for discrete noise in its one-class form; take the bound `sound`")
         if self.form == "two" and (self.classes is None or self.classes < 2):
             raise IntrsError("the two-class form shares alpha among the classes: say how many there are (at least 2)")
 

@@ -228,9 +228,10 @@ def work(job: Job, writer: Writer, before: dict[int, Row], meter: NewMeter) -> N
 def open_job(request: Certify | Predict) -> Job:
     """The job that was asked for."""
     alpha = parse_alpha(request.alpha)
-    noise = Noise.of(request.noise, request.sigma or default_sigma(request.model))
+    noise = Noise.of(request.noise, default_sigma(request.model) if request.sigma is None else request.sigma)
     network = open_model(request.model, request, noise, request.threads)
     images = open_data(request.data, request.split)
+    _check_order(request.model, images)
     certify = request if isinstance(request, Certify) else None
     plan = certify and _plan(certify, Certifier(noise, math.prod(network.input_shape), request.n, alpha))
     run = Run(
@@ -321,7 +322,18 @@ def _check_fit(network: Model, data: Images) -> None:
     if data.classes and len(data.classes) != network.classes:
         raise IntrsError(
             f"{data.name} has {len(data.classes)} classes, but the model has {network.classes}: "
-            "a label would not mean the same to both"
+            "a label would not mean the same to both. A folder needs one folder for each class, which may be empty"
+        )
+
+
+def _check_order(spec: str, data: Images) -> None:
+    """A model that ships says how its classes are called; other files do not."""
+    name = spec.removesuffix(zoo.FP32)
+    names = zoo.card(name)["classes"] if name in zoo.model_names() else ()
+    if data.classes and list(data.classes) != list(names) and set(data.classes) == set(names):
+        raise IntrsError(
+            f"{data.name} has the classes of {spec} in another order, so that its labels mean others; "
+            f"the model's order is {', '.join(names)}"
         )
 
 
@@ -354,7 +366,14 @@ def _numbers(text: str) -> list[Fraction] | None:
 
 
 def default_sigma(spec: str) -> str:
-    """The sigma under which a model was trained, if it says so."""
+    """The sigma under which a model was trained."""
+    if sigma := trained_sigma(spec):
+        return sigma
+    raise IntrsError(f"{spec} does not say for which noise it was made; give --sigma, such as --sigma 0.25")
+
+
+def trained_sigma(spec: str) -> str:
+    """The same; empty if the model does not say it."""
     from intrs.exchange.onnx_file import Refusal, read_graph
 
     path = zoo.find_model(spec)
@@ -362,11 +381,7 @@ def default_sigma(spec: str) -> str:
         sigma = read_graph(path).metadata.get("intrs.sigma", "")
     except Refusal as refusal:
         raise IntrsError(f"{path}: {refusal}") from None
-    if not sigma and spec in zoo.model_names():
-        sigma = zoo.card(spec)["recipe"]["sigma"]
-    if not sigma:
-        raise IntrsError(f"{spec} does not say for which noise it was made; give --sigma, such as --sigma 0.25")
-    return sigma
+    return sigma or (zoo.card(spec)["recipe"]["sigma"] if spec in zoo.model_names() else "")
 
 
 def engine_name(network: Model, kernels: str) -> str:

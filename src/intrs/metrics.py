@@ -230,7 +230,10 @@ def _read_ours(path: Path) -> Log:
         Noise.of(run.noise, run.sigma)
     except IntrsError as error:
         raise IntrsError(f"{sidecar}: {error}") from None
-    _check_rows(path, run, rows)
+    if len(rows) > run.max:
+        raise IntrsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.max} images")
+    results.check_rows(path, run, rows)
+    _check_once(path, (row.idx for row in rows))
     return Log.of(path, run, rows)
 
 
@@ -238,21 +241,6 @@ def _answer_of_row(row: Row) -> Answer:
     square = None if row.radius_sq is None else Fraction(row.radius_sq, PIXEL_RANGE**2)
     majority = max(range(len(row.counts)), key=row.counts.__getitem__) if any(row.counts) else None
     return Answer(row.idx, row.label, row.predict, square, majority)
-
-
-def _check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:
-    """What would make the numbers those of no run; whether the votes are right is for `intrs verify`."""
-    if len(rows) > run.max:
-        raise IntrsError(f"{path}: {len(rows)} lines, but {results.sidecar_path(path).name} speaks of {run.max} images")
-    for number, row in enumerate(rows, 2):
-        if row.n0 != run.n0 or row.n > run.n or (row.n < run.n and not run.adaptive):
-            raise IntrsError(
-                f"{path}, line {number}: {row.n0} and {row.n} samples, but the run took {run.n0} and {run.n}: "
-                "runs with different samples are mixed in one file"
-            )
-        if (row.predict is None) != (row.radius_sq is None):
-            raise IntrsError(f"{path}, line {number}: malformed (an abstention has neither class nor radius)")
-    _check_once(path, (row.idx for row in rows))
 
 
 def _check_once(path: Path, indices: Iterator[int]) -> None:

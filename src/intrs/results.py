@@ -17,6 +17,7 @@ import stat
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from intrs.adaptive import Plan
@@ -297,6 +298,33 @@ def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
     return [f"{name}: {before} in the file, {now} now" for name, before, now in pairs if before != now]
 
 
+def check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:
+    """Refuse lines that are of no run, or contradict themselves; whether the votes are right is for `intrs verify`."""
+    for number, row in enumerate(rows, 2):
+        if row.n0 != run.n0 or row.n > run.n or (row.n < run.n and not run.adaptive):
+            raise IntrsError(
+                f"{path}, line {number}: {row.n0} and {row.n} samples, but the run took {run.n0} and {run.n}: "
+                "runs with different samples are mixed in one file"
+            )
+        if fault := _contradiction(run, row):
+            raise IntrsError(f"{path}, line {number}: {fault}; the file was changed after it was written")
+
+
+def _contradiction(run: Run, row: Row) -> str | None:
+    if (row.predict is None) != (row.radius_sq is None):
+        return "malformed (an abstention has neither class nor radius)"
+    if row.correct != (row.predict == row.label):
+        return f"correct is {row.correct}, but predict is {cell(row.predict)} and label is {row.label}"
+    for name, counts, whole in (("counts0", row.counts0, row.n0), ("counts", row.counts, row.n)):
+        if sum(counts) != whole:
+            return f"{name} add up to {sum(counts)}, not to {whole}"
+    if row.votes not in row.counts:
+        return f"votes is {row.votes}, which no class has"
+    radius = Certified(0, row.radius_sq or 0, 0, 0, Fraction(1)).radius_text(DIGITS)
+    same = row.radius == radius or (not row.radius_sq and row.radius == "0.0")  # of predictions and abstentions
+    return None if same else f"radius is {row.radius}, but radius_sq says {radius}"
+
+
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -436,6 +464,7 @@ def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
             raise IntrsError(f"cannot resume {path}: it was made with other settings\n  " + "\n  ".join(differing))
         with named(path, "read"), open(descriptor, "rb", closefd=False) as file:
             rows, good = _read_rows(file, path)
+        check_rows(path, old or run, rows)
         if not good.size:
             return _begin(path, run, descriptor)
         if not old:
@@ -463,6 +492,7 @@ def extend(path: Path, run: Run) -> Writer:
             rows, good = _read_rows(file, path)
             file.seek(0)
             data = file.read(good.size)
+        check_rows(path, old, rows)
         aside = set_aside_path(path, run)
         if len(rows) >= _lines_of(aside, old):  # fewer: this was interrupted before
             write_run(aside, old)

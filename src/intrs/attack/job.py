@@ -118,7 +118,7 @@ def _room(name: str) -> Any:
 
 def open_job(request: Attack, folder: Path) -> Job:
     """The attack that was asked for, to be kept in this folder."""
-    sigma = request.sigma or default_sigma(request.model)
+    sigma = default_sigma(request.model) if request.sigma is None else request.sigma
     noise, alpha = _noise(request.noise, sigma), parse_alpha(request.alpha)
     eps = [str(Ball.of(request.norm, e).eps) for e in request.eps or EPS[request.norm].split(",")]
     if len(set(eps)) < len(eps):

@@ -218,7 +218,9 @@ class Progress:
         """Settle, before anything is written, that this is our folder and our attack."""
         old = read_settings(folder)
         if old and (found := differences(old, self._settings)):
-            raise IntrsError(f"{folder} holds another attack; name another folder, or\n  " + "\n  ".join(found))
+            raise IntrsError(
+                f"{folder} holds another attack; name another folder, or use its settings:\n  " + "\n  ".join(found)
+            )
         if not old and (os.fstat(self._descriptor).st_size or (folder / TABLE).exists()):
             raise IntrsError(
                 f"{folder} holds results, but {sidecar_path(folder / TABLE)}, which describes them, is gone"

@@ -6,7 +6,7 @@ import argparse
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from intrs import zoo
 from intrs.errors import IntrsError
@@ -26,7 +26,17 @@ R = TypeVar("R", bound=Request)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with mistakes reported the way all others are."""
+    """argparse, with mistakes reported the way all others are, by the command that they are of."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options | {"allow_abbrev": False})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """There are no others."""
+        found, others = super().parse_known_args(args, namespace)
+        if others:
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
 
     def error(self, message: str) -> NoReturn:
         """Refuse the arguments."""
@@ -77,7 +87,9 @@ def _parser() -> Parser:
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in REQUESTS:
-        _add_run(commands.add_parser(command, help=WORDS[command], description=WORDS[command] + "."), command)
+        short = f"Without any argument: {SHORT_RUN_IMAGES} images that ship, {SHORT_RUN[command]:,} samples each."
+        words = f"{WORDS[command]}. {short}"
+        _add_run(commands.add_parser(command, help=WORDS[command], description=words), command)
     words = "Recompute the votes and radii of a results file; exit code 1 at the first difference"
     _add_verify(commands.add_parser("verify", help=words, description=words + "."))
     words = "Show a model's layers, sizes, accumulator bounds, kernels and identity"
@@ -122,7 +134,7 @@ def _add_run(parser: Parser, command: str) -> None:
         )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     _add_images(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
     existing.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")

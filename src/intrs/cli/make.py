@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs.adaptive import SpendingRule
@@ -14,14 +15,14 @@ from intrs.results import write_whole
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from pathlib import Path
+    from collections.abc import Iterable
 
 
 def export(args: Namespace) -> int:
     """Write a model as a TOSA flatbuffer."""
     from intrs.exchange.tosa import to_tosa
 
-    check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite, [Path(args.model)])
     network = load_model(args.model, args.pixels, args.mean, args.std)
     write_whole(args.out, to_tosa(network))
     print(f"{args.out}: TOSA 1.0, {args.out.stat().st_size:,} bytes, of the model with identity {network.identity}")
@@ -53,6 +54,8 @@ def table(args: Namespace) -> int:
 
 def _adaptive_tables(args: Namespace) -> int:
     """Write or print the votes that accept and give up each radius at each look."""
+    if args.text and args.out:
+        raise IntrsError("--text prints the tables: leave -o out, or --text")
     if not args.text:
         _check_named(args.out)
         check_new(args.out, args.overwrite)
@@ -88,8 +91,10 @@ def _check_named(path: Path | None) -> None:
         raise IntrsError("say where to write the table: -o FILE")
 
 
-def check_new(path: Path, overwrite: bool) -> None:
-    """Refuse to write where something is already, or where nothing can be."""
+def check_new(path: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+    """Refuse to write where something is already, or where nothing can be, or over what is to be read."""
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise IntrsError(f"{path} is what is to be read; name another file with -o")
     if path.exists() and not (overwrite and path.is_file()):
         raise IntrsError(f"{path} exists; --overwrite replaces a file")
     if not path.parent.is_dir():

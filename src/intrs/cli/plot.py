@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from intrs.cli.make import check_new
 from intrs.report.runs import open_runs
-from intrs.results import write_whole
+from intrs.results import sidecar_path, write_whole
 from intrs.text import printable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def plot(args: Namespace) -> int:
     """Read the runs, draw their curves, write the figure."""
     from intrs.report.figure import check_format, figure
 
-    check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
     check_format(args.out.suffix)
     entries = open_runs(args.results, args.label, joined=args.join)
     made = figure(entries, args.out.suffix, measure=args.of, cp=args.cp, width=args.width, which=args.paper)

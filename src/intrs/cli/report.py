@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from intrs.cli.make import check_new
 from intrs.cli.screen import meter
 from intrs.report.runs import open_runs
-from intrs.results import write_whole
+from intrs.results import sidecar_path, write_whole
 from intrs.text import printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def report(args: Namespace) -> int:
     from intrs.report.page import page
     from intrs.report.training import open_trainings
 
-    check_new(args.out, args.overwrite)
+    check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
     entries = open_runs(args.results, args.label, joined=args.join)
     trainings = open_trainings(args.training)
     images = None if args.no_images else _gallery(entries, args)

@@ -17,9 +17,9 @@ from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
 from intrs.cli.screen import duration, meter, print_table, show, table
 from intrs.errors import IntrsError
-from intrs.job import Job, assemble, open_job, work
+from intrs.job import Job, assemble, open_job, trained_sigma, work
 from intrs.metrics import Log
-from intrs.noise import plain
+from intrs.noise import parse_sigma, plain
 from intrs.request import REQUESTS
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ def _announce(job: Job, writer: Writer) -> float:
     show("samples", f"{run.n0:,} to select and {most}{run.n:,} to decide, an image")
     table = f", of which the noise table takes tau {float(job.tau):.2g}" if integers else ""
     show("failure", f"alpha {plain(job.alpha)}{table}")
+    made_for = trained_sigma(run.model)
+    if made_for and parse_sigma(made_for) != job.smooth.noise.sigma:
+        show("note", f"the model was made for sigma {made_for}; at another it errs and abstains more")
     if run.note:
         show("caution", run.note)
     show("results", str(writer.path))
@@ -185,7 +188,7 @@ def _saved(rows: Sequence[Row], most: int) -> None:
     total, full = sum(used), sum(n == most for n in used)
     print(
         f"samples to decide: {total / len(used):,.0f} an image, {used[len(used) // 2]:,} the middle one, "
-        f"{most:,} for {full:,}\n"
+        f"all {most:,} for {full:,} images\n"
         f"saved: {share(len(used) * most - total, len(used) * most)}, "
         f"{len(used) * most / total:.1f} times fewer than {most:,} each"
     )
@@ -198,7 +201,8 @@ def share(part: int, whole: int) -> str:
 
 def _how_to_resume(args: Namespace, job: Job, writer: Writer) -> str:
     words = [word for word in args.argv if word not in ("--resume", "--overwrite")]
-    command = shlex.join(["intrs", *words, *([] if args.short else ["--resume"])])
+    end = words.index("--") if "--" in words else len(words)
+    command = shlex.join(["intrs", *words[:end], *([] if args.short else ["--resume"]), *words[end:]])
     return f"intrs: stopped after {len(writer.rows)} of {len(job.positions)} images; continue with\n  {command}"
 
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from intrs.job import Meter
 
 SECONDS_BETWEEN_LINES = 10.0
-WIDEST = 100  # columns of a table
+NARROWEST, WIDEST = (
+    80,
+    100,
+)  # columns of a table; a narrower terminal folds its lines, which can still be read and copied
 
 
 @contextlib.contextmanager
@@ -113,7 +116,7 @@ def print_table(made: Table) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
-    console.width = min(console.width, WIDEST) if console.is_terminal else 80
+    console.width = max(NARROWEST, min(console.width, WIDEST)) if console.is_terminal else NARROWEST
     with console.capture() as text:  # rich would end the program where we want to hear of a broken pipe
         console.print(made)
     print(text.get(), end="")

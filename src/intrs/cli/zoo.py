@@ -32,23 +32,23 @@ def zoo_command(args: Namespace) -> int:
 
 
 def _list() -> None:
-    made = table("model", "data", "sigma", "kB", "noisy", *(f"r={r}" for r in LISTED_RADII), left=2)
+    made = table("model", "sigma", "kB", "noisy", "n", *(f"r={r}" for r in LISTED_RADII), left=1)
     cards = {name: zoo.card(name) for name in zoo.model_names()}
     for name, card in cards.items():
-        size = f"{zoo.model_path(name).stat().st_size / 1000:,.0f}"
         made.add_row(
             name,
-            card["data"]["name"],
             card["recipe"]["sigma"] or NOTHING,
-            size,
+            f"{zoo.model_path(name).stat().st_size / 1000:,.0f}",
             _noisy(card),
             *_certified_by_most_samples(card),
         )
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
-    print("r=R: % classified correctly and certified at radius R or more; -: not measured")
+    print("r=R: % classified correctly and certified at radius R or more")
+    print("n: samples an image, at most; -: no run in integers")
     for name, card in cards.items():
         print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
+        show("data", card["data"]["name"])
         show("identity", card["results"]["identity"])
         show("made by", card["command"])
         if zoo.float_path(name):
@@ -62,12 +62,12 @@ def _noisy(card: dict[str, Any]) -> str:
 
 
 def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
-    """At the listed radii, by that of the card's runs that took most samples an image."""
+    """Samples and shares at the listed radii, by that of the card's runs that took most samples an image."""
     runs = [run for run in card.get("certified") or [] if run["noise"] != "continuous"]
     if not runs:
-        return [NOTHING] * len(LISTED_RADII)
+        return [NOTHING] * (1 + len(LISTED_RADII))
     run = max(runs, key=lambda run: int(run["n"]))
-    return [_share_at(run, radius) for radius in LISTED_RADII]
+    return [f"{run['n']:,}", *(_share_at(run, radius) for radius in LISTED_RADII)]
 
 
 def _share_at(run: dict[str, Any], radius: str) -> str:

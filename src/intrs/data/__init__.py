@@ -80,11 +80,11 @@ def _open_named(name: str, split: str) -> Images:
         names = ", ".join((*zoo.data_names(), *known.KNOWN))
         raise IntrsError(f"{name}: no such file or folder, nor a data set that is known ({names})")
     if not store.is_present(name, store.data_folder()):
-        size = known.KNOWN[name].bytes // 10**6
-        raise IntrsError(f"{name} has not been fetched: `intrs data {name}` does it ({size} MB)")
+        size = known.KNOWN[name].bytes / 10**6
+        raise IntrsError(f"{name} has not been fetched: `intrs data {name}` does it ({size:.0f} MB)")
     return store.load(name, split, store.data_folder())
 
 
 def _only_test(name: str, split: str) -> None:
     if split != "test":
-        raise IntrsError(f"{name} holds one set of images and no split {split!r}; leave --split out")
+        raise IntrsError(f"{name} holds one set of images and no split {split!r}: it is for testing")

@@ -22,7 +22,7 @@ GREY = {"1", "L", "LA"}
 
 
 def read_folder(folder: Path, split: str, name: str) -> Images:
-    """Every image of every class: with one channel if all are grey, else as RGB.
+    """Every image of every class: with one channel if all are grey, else as RGB. A class may have no images.
 
     An image's index is its place in the order of sorted paths.
     """
@@ -32,8 +32,6 @@ def read_folder(folder: Path, split: str, name: str) -> Images:
     files = [(path, label) for label, paths in enumerate(by_class) for path in paths]
     if not files:
         raise IntrsError(f"{root}: no images in class folders; {FORM}")
-    if not all(by_class):
-        raise IntrsError(f"{classes[by_class.index([])]}: a class without images; fill or remove the folder")
     images = _stack([path for path, _ in files])
     labels = np.array([label for _, label in files], np.int64)
     return Images(name, images, labels, np.arange(len(files)), tuple(kind.name for kind in classes))

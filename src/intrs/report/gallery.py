@@ -52,7 +52,7 @@ def gallery(
         used |= images is named
         if images is None:
             made.remarks.append(
-                f"{entry.name}: no images, because its data set was not named; --data says where it is."
+                f"{entry.name}: no images: only those that ship are shown unasked; --data says where others are."
             )
             continue
         made.dimension = int(np.prod(images.image_shape))

@@ -82,9 +82,8 @@ def repeat(run: Run, path: str) -> str:
 
 def _words(run: Run) -> list[str]:
     defaults = {field.name: field.default for field in fields(REQUESTS[run.command])}
-    if is_classical(run):
-        del defaults["kernels"]  # ONNX Runtime is no kernel set to choose
-    words = ["intrs", run.command, run.model, run.data]
+    del defaults["kernels"]  # all give the same bits; another machine may not have this one
+    words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in (run.model, run.data))]
     for field in fields(run):
         name, value = field.name, getattr(run, field.name)
         if name in defaults and name not in ELSEWHERE and value != defaults[name]:

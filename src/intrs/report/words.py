@@ -59,6 +59,7 @@ def headline(entries: Sequence[Entry]) -> str:
     hits = log.certified_accuracy(radius)
     kept = "keeps its right class" if hits.part == 1 else "keep their right class"
     aside = ", rounding left aside" if log.run and is_classical(log.run) else ""
+    aside += "" if log.run else ", according to the log"
     return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}{aside}."
 
 
@@ -102,11 +103,13 @@ def meaning(entries: Sequence[Entry]) -> list[str]:
     known = [entry for entry in entries if entry.log.run and entry.log.has_radii]
     if not known:
         return []
+    logs = any(entry.log.run is None for entry in entries)
+    whose = f"Each certificate of {_list(entry.name for entry in known)}" if logs else "Each certificate"
     alphas = _list(plain(parse_alpha(entry.log.run.alpha)) for entry in known if entry.log.run)
     floats = [entry.name for entry in known if entry.log.run and is_classical(entry.log.run)]
     return [
         "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
-        f"this one is within the radius (the pixel range being 1). Each certificate fails with probability {alphas} at "
+        f"this one is within the radius (the pixel range being 1). {whose} fails with probability {alphas} at "
         "most; the end of this page says what that rests on.",
         *([_in_floats(floats, len(entries))] if floats else []),
     ]

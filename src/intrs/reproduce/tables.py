@@ -394,9 +394,11 @@ def _done(found: Found, letter: str) -> str:
     time = sum(seconds(log) for _, log in logs)
     fixed = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in logs if not s.adaptive}))
     samples = f"{fixed} samples an image" if fixed else f"at most {found.plan.adaptive:,} samples an image"
+    certified = any(log.run and log.run.n0 for _, log in logs)
+    select = f" (and {found.plan.n0:,} to select)" if certified else ""
     return (
         f"{len(logs)} {'run' if len(logs) == 1 else 'runs'} of {' or '.join(map(str, images))} images, "
-        f"{samples} (and {found.plan.n0:,} to select){_adaptive_ones(logs)}, "
+        f"{samples}{select}{_adaptive_ones(logs)}, "
         f"alpha {found.plan.alpha}, seed {found.plan.seed}; sampling took {time:,.0f} s in all, "
         "shared with the other experiments."
     )
