@@ -143,15 +143,20 @@ class Job:
         return self.run.n0 + self.run.n
 
     def rate(self) -> float:
-        """Samples a second, measured for a moment on the first image."""
-        most, count = self.samples_per_image() * len(self.positions), 8
+        """Samples a second, measured for a moment on the first image.
+
+        The first few also pay for what is done once, and do not fill the lanes: as long as more of them go much faster,
+        they are not the measure.
+        """
+        most, count, best = self.samples_per_image() * len(self.positions), 8, 0.0
         while True:
             begin = time.perf_counter()
             self.sample(0, 0, min(count, most))
             seconds = time.perf_counter() - begin
-            if seconds > 0.2 or count >= most:
-                return min(count, most) / max(seconds, 1e-9)
-            count *= 4
+            rate = min(count, most) / max(seconds, 1e-9)
+            if count >= most or seconds > 2 or (seconds > 0.2 and rate < 1.5 * best):
+                return max(rate, best)
+            count, best = 4 * count, max(rate, best)
 
     def check_decisive(self) -> None:
         """Refuse a setting that can only abstain, and name the least number of samples that would do."""
