@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,14 @@ def _limits(kept: Checkpoint, train: Images) -> list[str]:
         limits.append("Trained without noise: not meant for certificates.")
     watched = "" if recipe.hold_out else " and for the curves of the log, by which nothing was chosen"
     limits.append(f"One seed, no choice of checkpoint; test images served for the numbers of this card{watched}.")
-    if recipe.weights:
-        limits.append(f"Begins with weights of ImageNet ({recipe.weights}), whose terms apply.")
+    if weights := _first_weights(asdict(recipe)):
+        limits.append(f"Begins with weights of ImageNet ({weights}), whose terms apply.")
     limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")
     return limits
+
+
+def _first_weights(recipe: dict[str, Any]) -> str:
+    """The published weights with which the first of the runs began, if any."""
+    while not recipe.get("weights") and recipe.get("start"):
+        recipe = recipe["start"]["recipe"]
+    return str(recipe.get("weights", ""))
