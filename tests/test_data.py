@@ -118,6 +118,15 @@ def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     return buffer.getvalue()
 
 
+def pack_images(folder: Path, images: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    """An .npz with these bytes as its images, and eight labels."""
+    path = folder / "strange.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("images.npy", images)
+        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    return path
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "words"),
     [
@@ -129,10 +138,7 @@ def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     ],
 )
 def test_the_header_is_checked_before_unpacking(tmp_path: Path, shape: tuple[int, ...], dtype: str, words: str) -> None:
-    path = tmp_path / "bomb.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("images.npy", npy_header(shape, dtype) + bytes(100))
-        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    path = pack_images(tmp_path, npy_header(shape, dtype) + bytes(100))
     with pytest.raises(IntrsError, match=words):
         open_data(path)
 
@@ -141,19 +147,14 @@ def test_the_header_is_checked_before_unpacking(tmp_path: Path, shape: tuple[int
     "header", ["{'descr': '|u1', 'shape': (", "{'descr': ('|u1',), 'fortran_order': False, 'shape': (8,)}", "{[]: 1}"]
 )
 def test_headers_that_numpy_stumbles_over(tmp_path: Path, header: str) -> None:
-    path, text = tmp_path / "bad.npz", header.ljust(117).encode() + b"\n"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("images.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
-        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    text = header.ljust(117).encode() + b"\n"
+    path = pack_images(tmp_path, b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
     with pytest.raises(IntrsError, match="a damaged header"):
         open_data(path)
 
 
 def test_a_damaged_lzma_member(tmp_path: Path) -> None:
-    path = tmp_path / "bad.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("images.npy", npy_header((8, 4, 4, 3), "|u1") + bytes(384))
-        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    path = pack_images(tmp_path, npy_header((8, 4, 4, 3), "|u1") + bytes(384), zipfile.ZIP_LZMA)
     data = bytearray(path.read_bytes())
     data[60:70] = b"\xff" * 10
     path.write_bytes(data)
@@ -162,10 +163,7 @@ def test_a_damaged_lzma_member(tmp_path: Path) -> None:
 
 
 def test_more_data_than_the_header_says(tmp_path: Path) -> None:
-    path = tmp_path / "long.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("images.npy", npy_header((8, 4, 4, 3), "|u1") + bytes(100_000_000))
-        archive.writestr("labels.npy", npy_header((8,), "<i8") + bytes(64))
+    path = pack_images(tmp_path, npy_header((8, 4, 4, 3), "|u1") + bytes(100_000_000))
     with pytest.raises(IntrsError, match="385 bytes where its header says 384"):
         open_data(path)
 

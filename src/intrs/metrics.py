@@ -367,9 +367,8 @@ def join(logs: Sequence[Log]) -> Log:
 
 
 def _differences(one: Run, two: Run) -> list[str]:
-    names = (*SAME_IN_PARTS, *(results.OF_FLOATS if one.noise == "continuous" else ()))
-    pairs = ((name, getattr(one, name), getattr(two, name)) for name in names)
-    return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in pairs if mine != theirs]
+    unequal = results.unequal(one, two, SAME_IN_PARTS)
+    return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in unequal]
 
 
 def check_comparable(logs: Sequence[Log]) -> None:

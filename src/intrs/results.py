@@ -293,9 +293,14 @@ def _is_text(name: str, value: object) -> bool:
 
 def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
     """What forbids to continue `old` as `new`, one line a field."""
-    names = (*same, *(OF_FLOATS if new.noise == "continuous" else ()))
-    pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
-    return [f"{name}: {before} in the file, {now} now" for name, before, now in pairs if before != now]
+    return [f"{name}: {before} in the file, {now} now" for name, before, now in unequal(old, new, same)]
+
+
+def unequal(one: Run, two: Run, same: Sequence[str]) -> list[tuple[str, object, object]]:
+    """The fields that should agree and do not, with both values."""
+    names = (*same, *(OF_FLOATS if two.noise == "continuous" else ()))
+    pairs = ((name, getattr(one, name), getattr(two, name)) for name in names)
+    return [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
 
 
 def check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:
