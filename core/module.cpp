@@ -54,12 +54,12 @@ Ints draw(const NoiseTable& table, const nb::bytes& seed, uint32_t image_index, 
   const size_t dimension = image.size();
   require(dimension <= kMaxCoordinates && (count == 0 || dimension <= SIZE_MAX / sizeof(int32_t) / count),
           "too many samples at once");
-  const DrawBlocks blocks = select_kernels("").blocks;
+  const NoiseKernels& kernels = select_kernels("").noise;
   std::vector<int32_t> values(count * dimension);
   {
     const nb::gil_scoped_release unlocked;
     for (size_t i = 0; i < count; ++i) {
-      table.draw({key, image_index, first + i}, blocks, image.data(), uint32_t(dimension), &values[i * dimension]);
+      table.draw({key, image_index, first + i}, kernels, image.data(), uint32_t(dimension), &values[i * dimension]);
     }
   }
   return owned(std::move(values), {count, dimension});

@@ -57,7 +57,7 @@ class Worker {
   void block(uint64_t begin, uint64_t count) {
     for (uint64_t lane = 0; lane < count; ++lane) {
       const Stream stream = {job_.seed, job_.image_index, job_.samples.first + begin + lane};
-      job_.noise.draw(stream, job_.program.kernels.blocks, job_.image, uint32_t(pixels_.size()), pixels_.data());
+      job_.noise.draw(stream, job_.program.kernels.noise, job_.image, uint32_t(pixels_.size()), pixels_.data());
       runner_.load(int32_t(lane), pixels_.data());
     }
     runner_.run();

@@ -13,6 +13,7 @@ struct Vector {
   static constexpr uint8_t kFlip = 0x80;
   using Vec = __m512i;
   using Words = Words16;
+  static uint32_t marks(Words v) { return _mm512_movepi32_mask((__m512i)v); }
 
   // Lane i has the scale of channel i % 4. A shift of more than 32 takes the upper halves of the products and goes on
   // from there in 32 bits: what is added is a multiple of 2^32 then.

@@ -1,9 +1,9 @@
-// ChaCha20 for sixteen blocks at once, in vectors as wide as the registers of the including kernel set.
+// Noise for sixteen blocks at once, in vectors as wide as the registers of the including kernel set.
 #pragma once
 
 #include <cstring>
 
-#include "../bits.h"
+#include "../noise.h"
 
 namespace intrs {
 namespace {
@@ -64,6 +64,71 @@ struct ChaCha20 {
     }
   }
 };
+
+// For sets without wider registers: the vectors that random words fill, and `marks`, whose bit i is element i of one
+// that has all bits or none.
+struct FourBlocks {
+  using Words = Words4;
+  static uint32_t marks(Words v) {
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < sizeof v / 4; ++i) bits |= (v[i] & 1) << i;
+    return bits;
+  }
+};
+
+// The values of two words side by side.
+using Pairs = uint32_t[kCoordinatesPerBlock / 2][kBlocksAtOnce];
+
+// To the order of coordinates.
+inline void turn(const Pairs& pairs, uint32_t* to) {
+  for (uint32_t b = 0; b < kBlocksAtOnce; ++b) {
+    for (const auto& pair : pairs) *to++ = pair[b];
+  }
+}
+
+// From random words to values; see `bucket`.
+template <class V>
+struct Lookup {
+  using Vec = typename V::Words;
+  static constexpr uint32_t kBlocks = sizeof(Vec) / 4;
+
+  static Vec load(const uint32_t* from) {
+    Vec v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+  }
+
+  // The value is in the upper half, or open.
+  static Vec find(const uint32_t* high, const uint32_t* buckets, uint16_t& open, uint32_t block) {
+    uint32_t found[kBlocks];
+    for (uint32_t i = 0; i < kBlocks; ++i) found[i] = buckets[bucket::index(high[i])];
+    const Vec sum = load(found) + bucket::next_bits(load(high));
+    const auto unsure = ((sum & 0xffff) == bucket::kEqual) | (sum >> 16 == bucket::kCrowded);
+    open = uint16_t(open | V::marks(Vec(unsure)) << block);
+    return sum;
+  }
+
+  static void values(const Words& high, const uint32_t* buckets, Values& values) {
+    Pairs pairs;
+    std::memset(values.open, 0, sizeof values.open);
+    for (uint32_t w = 0; w < kCoordinatesPerBlock; w += 2) {
+      for (uint32_t block = 0; block < kBlocksAtOnce; block += kBlocks) {
+        const Vec even = find(&high[w][block], buckets, values.open[w], block);
+        const Vec odd = find(&high[w + 1][block], buckets, values.open[w + 1], block);
+        const Vec both = even >> 16 | (odd & 0xffff0000);  // little endian
+        std::memcpy(&pairs[w / 2][block], &both, sizeof both);
+      }
+    }
+    uint32_t in_order[kAtOnce / 2];
+    turn(pairs, in_order);
+    std::memcpy(values.known, in_order, sizeof in_order);
+  }
+};
+
+template <class V>
+constexpr NoiseKernels noise_kernels() {
+  return {ChaCha20<typename V::Words>::draw, Lookup<V>::values};
+}
 
 }  // namespace
 }  // namespace intrs

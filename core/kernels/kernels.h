@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "../bits.h"
 #include "../network.h"
+#include "../noise.h"
 
 namespace intrs {
 
@@ -56,7 +56,7 @@ struct KernelSet {
   Layout layout;
   bool test_only;  // listed and used only when asked for by name
 
-  DrawBlocks blocks;
+  NoiseKernels noise;
   void (*quantise)(const Quantiser&, const int32_t* pixels, int32_t lane, Out);  // one sample
   std::unique_ptr<Packed> (*pack)(const Conv&, const In&, const Out&);           // only their shapes and strides count
   void (*conv)(const Conv&, const Packed*, In, Out, uint8_t* scratch);

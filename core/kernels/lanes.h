@@ -551,7 +551,7 @@ struct Lanes {
     KernelSet set = {};
     set.name = name;
     set.layout = {kQuad, V::kLanes, V::kFlip, true};
-    set.blocks = ChaCha20<typename V::Words>::draw;
+    set.noise = noise_kernels<V>();
     set.quantise = quantise;
     set.pack = pack;
     set.conv = conv;

@@ -6,12 +6,11 @@
 namespace intrs {
 namespace {
 
-struct Vector {
+struct Vector : FourBlocks {
   static constexpr int32_t kLanes = 4, kPixels = 6, kTiles = 0;
   static constexpr int32_t kDepthwisePixels = 4;
   static constexpr uint8_t kFlip = 0;
   using Vec = int32x4_t;
-  using Words = Words4;
 
   struct Scale {  // lane i has the scale of channel i
     int32x2_t multiplier[2];

@@ -163,7 +163,7 @@ struct Scalar {
     set.name = name;
     set.layout = {1, kLanes, 0, false};
     set.test_only = test_only;
-    set.blocks = ChaCha20<Words4>::draw;
+    set.noise = noise_kernels<FourBlocks>();
     set.quantise = quantise;
     set.conv = conv;
     set.add = add;

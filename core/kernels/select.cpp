@@ -125,7 +125,22 @@ Network check_network() {
   return n;
 }
 
-// Every tensor of eleven images, which fill the lanes of a set in one or more blocks, and some random words.
+// Some random words, and noise from a table of which some buckets are empty and some crowded.
+void check_noise(const NoiseKernels& kernels, std::vector<int32_t>& values) {
+  const Key key = {1, 2, 3, 4, 5, 6, 7, 8};
+  const Stream stream = {key, 9, uint64_t{1} << 40};
+  Words words;
+  kernels.blocks(stream, 77, words);
+  for (const auto& row : words) values.insert(values.end(), row, row + kBlocksAtOnce);
+  std::vector<uint64_t> thresholds;
+  for (uint64_t i = 1; i < 3000; ++i) thresholds.push_back(i * i * i << 29);
+  const std::vector<uint8_t> image(1000, 50);
+  std::vector<int32_t> noisy(image.size());
+  NoiseTable(-99, std::move(thresholds)).draw(stream, kernels, image.data(), uint32_t(image.size()), noisy.data());
+  values.insert(values.end(), noisy.begin(), noisy.end());
+}
+
+// Every tensor of eleven images, which fill the lanes of a set in one or more blocks, and some noise.
 std::vector<int32_t> check_values(const Network& network, const KernelSet& kernels) {
   constexpr int32_t kImages = 11;
   const Program program(network, kernels, true);
@@ -143,10 +158,7 @@ std::vector<int32_t> check_values(const Network& network, const KernelSet& kerne
       for (size_t t = 0; t < network.shapes.size(); ++t) runner.read(t, lane, values);
     }
   }
-  const Key key = {1, 2, 3, 4, 5, 6, 7, 8};
-  Words words;
-  kernels.blocks({key, 9, uint64_t{1} << 40}, 77, words);
-  for (const auto& row : words) values.insert(values.end(), row, row + kBlocksAtOnce);
+  check_noise(kernels.noise, values);
   return values;
 }
 

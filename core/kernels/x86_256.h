@@ -13,6 +13,7 @@ struct Avx2Vector {
   static constexpr uint8_t kFlip = 0x80;
   using Vec = __m256i;
   using Words = Words8;
+  static uint32_t marks(Words v) { return uint32_t(_mm256_movemask_ps((__m256)v)); }
 
   // Lane i has the scale of channel i % 4. A shift of more than 32 takes the upper halves of the products and goes on
   // from there in 32 bits: what is added is a multiple of 2^32 then.
