@@ -624,6 +624,36 @@ def test_fake_quantizer_is_its_definition(layout: str) -> None:
     assert float(grad_scale) == pytest.approx(float((error * up).sum()) / (x.numel() * hi) ** 0.5, rel=1e-4)
 
 
+def test_fake_quantizer_rounds_in_the_precision_of_the_tensor() -> None:
+    """Just above a half: float32 sees the half and rounds it to even."""
+    quant, torch = room("quant"), import_module("torch")
+    x, scale = torch.tensor([0.25 + 2.0**-40], dtype=torch.float64), torch.tensor(0.5, dtype=torch.float64)
+    assert float(quant._FakeQuant.apply(x, scale, 0, 255)) == 0.5
+    assert float(quant._FakeQuant.apply(x.float(), scale.float(), 0, 255)) == 0.0
+
+
+def test_evaluation_counts_its_work_and_takes_the_fake_quantized_network_in_float64(
+    run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, checkpoint, torch = room("evaluate"), room("checkpoint"), import_module("torch")
+    test, task = intrs.open_data(data, "test"), room("architectures").Task.of(intrs.open_data(data, "train"))
+    kinds, seen, predictor = [], dict[str, int](), evaluate.predictor
+
+    def watched(model: Any) -> Any:
+        kinds.append(next(model.parameters()).dtype)
+        return predictor(model)
+
+    monkeypatch.setattr(evaluate, "predictor", watched)
+    files = {"fp32": run / "resnet8-sigma0.25-fp32.onnx", "int8": run / "resnet8-sigma0.25.onnx"}
+    kept = checkpoint.Checkpoint(run, Recipe(**read(run / "state.json")["recipe"]))
+    with contextlib.closing(kept):
+        found = evaluate.evaluate(kept, task, test, files, lambda done, note: seen.update({note: done}))
+    assert found == read(run / "results.json")
+    assert kinds == [torch.float32, torch.float64]
+    assert max(seen.values()) == evaluate.work(test, files) == 6 * len(test)
+    assert set(seen) == {f"accuracy of the {name} network" for name in ("fp32", "fake-quantized", "integer")}
+
+
 def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
     engine, images = room("engine"), some_images()
     recipe = Recipe("resnet8", "stripes", "", "0.25", epochs=1, qat_epochs=2, batch=64, precision="bf16")

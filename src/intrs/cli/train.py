@@ -122,7 +122,9 @@ def _set_up(threads: int) -> None:
 def _finish(kept: Any, task: Any, data: Images, test: Images, command: str) -> None:
     """The files of a finished run."""
     evaluate, card = _room("evaluate"), _room("card")
-    results = evaluate.evaluate(kept, task, test, evaluate.export(kept, task))
+    files = evaluate.export(kept, task)
+    with meter(evaluate.work(test, files), 0, "images") as show_progress:
+        results = evaluate.evaluate(kept, task, test, files, show_progress)
     write_json(kept.folder / RESULTS, results)
     made = card.make_card(kept, task, data, test, results, command)
     write_json(kept.folder / f"{kept.recipe.name}.json", made)

@@ -93,10 +93,10 @@ def _reflected(size: int, pad: int) -> NDArray[np.int64]:
     return np.pad(np.arange(size), pad, mode="reflect")
 
 
-def to_input(pixels: NDArray[Any]) -> Tensor:
+def to_input(pixels: NDArray[Any], kind: torch.dtype = torch.float32) -> Tensor:
     """What a network takes for integer images (..., height, width, channels): p/255, (n, channels, height, width)."""
     flat = pixels.reshape(-1, *pixels.shape[-3:])
-    x = torch.from_numpy(flat.astype(np.float32)).div_(PIXEL_RANGE)
+    x = torch.from_numpy(flat.astype(np.float32)).to(kind).div_(PIXEL_RANGE)
     return x.permute(0, 3, 1, 2)  # in memory as before: what PyTorch calls channels_last
 
 

@@ -249,11 +249,12 @@ def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
 
 
 def predictor(model: nn.Module) -> Predict:
-    """The classes that a network gives to integer images, the lowest at a tie."""
+    """The classes that a network gives to integer images, the lowest at a tie; in the precision of its weights."""
+    kind = next(model.parameters()).dtype
 
     @torch.no_grad()
     def predict(images: NDArray[np.int32]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = model(to_input(images)).numpy().argmax(1)
+        found: NDArray[np.int64] = model(to_input(images, kind)).numpy().argmax(1)
         return found
 
     return predict

@@ -44,7 +44,7 @@ def _like(x: Tensor, model: Tensor) -> Tensor:
 
 
 class _FakeQuant(torch.autograd.Function):
-    """Round to ``scale * {lo..hi}``, in float32 whatever the tensor's type.
+    """Round to ``scale * {lo..hi}``, in float32, or in float64 where the tensor is.
 
     Its own backward, by pieces, takes a third of the time of whole tensors, which go through memory at every step.
     """
@@ -52,11 +52,12 @@ class _FakeQuant(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor, lo: int, hi: int) -> Tensor:
         x = x if x.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
-        out, codes = torch.empty_like(x), torch.empty(_PIECE)
+        kind = torch.promote_types(x.dtype, torch.float32)
+        out, codes = torch.empty_like(x), torch.empty(_PIECE, dtype=kind)
         for part, to in zip(_pieces(x), _pieces(out), strict=True):
             now = codes[: len(part)]
             # Division, not multiplication by the reciprocal: this is what QuantizeLinear does.
-            torch.div(part.float(), scale, out=now)
+            torch.div(part.to(kind), scale, out=now)
             to.copy_(now.round_().clamp_(lo, hi).mul_(scale))
         ctx.save_for_backward(x, scale)
         ctx.limits = (lo, hi)
