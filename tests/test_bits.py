@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,15 +88,29 @@ def test_addresses() -> None:
     assert len({uniform(KEY, *place) for place in places}) == len(places)
 
 
+@pytest.mark.parametrize("kernels", _core.kernel_names())
 @pytest.mark.parametrize("coordinate", [0, 17, 255, 256, 300])
-def test_a_threshold_at_every_distance(coordinate: int) -> None:
+def test_a_threshold_at_every_distance(coordinate: int, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The value counts the thresholds up to the number, whether its first 12, 28, 32 or all bits decide."""
+    monkeypatch.setenv("INTRS_KERNELS", kernels)
     u = uniform(KEY, 0, 7, coordinate)
     for distance in (0, *(1 << k for k in range(64))):
         for threshold in (u - distance, u + distance):
             if 0 <= threshold < 1 << 64:
                 table = _core.NoiseTable(-3, np.array([threshold], np.uint64))
                 assert table.draw(KEY, 0, 7, 1, zeros(301))[0, coordinate] == -3 + (threshold <= u)
+
+
+@pytest.mark.parametrize("kernels", _core.kernel_names())
+@pytest.mark.parametrize("upto", [1 << 64, 1 << 52, 1 << 40])
+def test_the_widest_table(upto: int, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values of 16 bits but -32768, spread over all numbers, within one bucket, and at one end of all numbers."""
+    monkeypatch.setenv("INTRS_KERNELS", kernels)
+    thresholds = [1 + upto * i // 65534 for i in range(65534)]
+    image = np.full(300, 255, np.uint8)
+    found = _core.NoiseTable(-32767, np.array(thresholds, np.uint64)).draw(KEY, 1, 2, 1, image)[0]
+    numbers = [uniform(KEY, 1, 2, coordinate) for coordinate in range(300)]
+    assert found.tolist() == [255 - 32767 + bisect.bisect_right(thresholds, u) for u in numbers]
 
 
 def test_noise_is_added_to_the_image() -> None:
