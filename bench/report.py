@@ -103,7 +103,7 @@ def sizes(found: Results) -> list[str]:
 
 
 def sparse(found: Results) -> list[str]:
-    rows = [[k, spread(r["dense"]), spread(r["sparse"]), spread(r["speedup"], 2)] for k, r in found["kernels"].items()]
+    rows = [[k, spread(r["dense"]), spread(r["sparse"]), spread(r["speedup"], 2)] for k, r in found["networks"].items()]
     return table(["images/s", "dense", "half of the groups of four zero", "ratio"], rows)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 FEW, MANY = 10_000, 100_000
 SIZES = (32, 64, 128, 224)
+SPARSE = (("resnet20", 32), ("resnet50", 224))
 
 
 def threads(context: Context) -> dict[str, Any]:
@@ -55,12 +56,14 @@ def sizes(context: Context) -> dict[str, Any]:
 
 
 def sparse(context: Context) -> dict[str, Any]:
-    """A network of which half of the groups of four weights are zero, against the dense one."""
+    """Networks of which half of the groups of four weights are zero, against the dense ones."""
     table = {}
-    for kernels in context.fast_kernels:
-        with started([context.intrs(kernels), context.intrs(kernels, sparse=True)]) as processes:
-            counts = [process.samples_for(context.seconds) for process in processes]
-            dense, zeros = in_turns(processes, counts, context.rounds)
-        row = {"dense": rates(dense), "sparse": rates(zeros), "speedup": ratios(zeros, dense)}
-        table[kernels] = row | {"others": others(dense, zeros)}
-    return {"kernels": table}
+    for name, size in SPARSE[:1] if context.quick else SPARSE:
+        for kernels in context.fast_kernels:
+            settings = [context.intrs(kernels, name=name, size=size, sparse=zero) for zero in (False, True)]
+            with started(settings) as processes:
+                counts = [process.samples_for(context.seconds) for process in processes]
+                dense, zeros = in_turns(processes, counts, context.rounds)
+            row = {"dense": rates(dense), "sparse": rates(zeros), "speedup": ratios(zeros, dense)}
+            table[f"{name}, {kernels}"] = row | {"others": others(dense, zeros)}
+    return {"networks": table}
