@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BLOCK = 16  # samples that a kernel set takes at once, or a multiple of that
 PROFILE_SECONDS, FREQUENCY = 8, 1999
 STAGES = (  # the first that matches the name of a function; (?<!re) keeps requantise out of quantise
-    ("noise", r"NoiseTable|ChaCha|chacha|Blocks|blocks"),
+    ("noise", r"NoiseTable|ChaCha|chacha|Lookup"),
     ("input quantiser", r"(?<!re)quantise"),
     ("argmax and votes", r"top_class|score|value|count_votes|Worker"),
     ("convolution", r"conv|depthwise|dot_|tile|Winograd"),
