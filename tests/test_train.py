@@ -223,6 +223,16 @@ def test_resumed_after_kill_gives_the_same_weights(run: Path, data: Path, tmp_pa
         assert (folder / name).read_bytes() == (run / name).read_bytes()
 
 
+def test_what_a_kill_left_behind_is_dropped(run: Path, data: Path, train: Train) -> None:
+    """Killed after the state of an epoch was written and before the weights of the one before it were dropped."""
+    left = [run / f"epoch-{epochs:03}.safetensors" for epochs in (1, 7)]
+    for path in left:
+        path.write_bytes(b"weights")
+    code, _, _ = train(data, "resnet8", run, *SHORT)
+    assert code == 0
+    assert sorted(path.name for path in run.glob("*.safetensors")) == ["epoch-008.safetensors", "float.safetensors"]
+
+
 def test_finished_run_is_left_as_it_is(run: Path, data: Path, train: Train) -> None:
     before = weights(run)
     code, out, _ = train(data, "resnet8", run, *SHORT)

@@ -67,6 +67,7 @@ class Checkpoint:
                 + "\n  ".join(differences)
             )
         self.log, self._sha256 = state["log"], state["weights_sha256"]
+        self._drop_earlier()
 
     def path(self, epochs: int) -> Path:
         """File of the state after so many epochs."""
@@ -84,8 +85,13 @@ class Checkpoint:
         sha256 = _write_tensors(self.path(len(log)), tensors)
         state = {"format": FORMAT, "recipe": self.recipe.to_json(), "weights_sha256": sha256, "log": log}
         write_json(self.folder / STATE, state)
-        self.path(len(log) - 1).unlink(missing_ok=True)
         self.log, self._sha256 = log, sha256
+        self._drop_earlier()
+
+    def _drop_earlier(self) -> None:
+        """Weights of earlier epochs: those of the last one, and whatever a kill has kept from being dropped."""
+        for epochs in range(len(self.log)):
+            self.path(epochs).unlink(missing_ok=True)
 
     def save_float(self, model: nn.Module) -> None:
         """Keep the weights at the end of the float phase."""
