@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +64,7 @@ def _limits(kept: Checkpoint, train: Images) -> list[str]:
         limits.append("Trained without noise: not meant for certificates.")
     watched = "" if recipe.hold_out else " and for the curves of the log, by which nothing was chosen"
     limits.append(f"One seed, no choice of checkpoint; test images served for the numbers of this card{watched}.")
-    if weights := _first_weights(asdict(recipe)):
+    if weights := _first_weights(recipe.to_json()):
         limits.append(f"Begins with weights of ImageNet ({weights}), whose terms apply.")
     limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")
     return limits

@@ -44,7 +44,7 @@ def _like(x: Tensor, model: Tensor) -> Tensor:
 
 
 class _FakeQuant(torch.autograd.Function):
-    """Round to ``scale * {lo..hi}``, in float32, or in float64 where the tensor is.
+    """Round to ``scale * {lo..hi}``, in float32; forward, for evaluation, in float64 where the tensor is.
 
     Its own backward, by pieces, takes a third of the time of whole tensors, which go through memory at every step.
     """
