@@ -15,13 +15,13 @@ from test_metrics import EXCERPT, log_file
 from test_results import ROWS, RUN, write
 
 from intrs.cli import main
-from intrs.report.figure import COLOURS, WIDTHS, drawn
-from intrs.report.runs import open_runs
+from intrs.reports.figure import COLOURS, WIDTHS, drawn
+from intrs.reports.runs import open_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from intrs.report.runs import Measure
+    from intrs.reports.runs import Measure
 
 MEASURES: tuple[Measure, ...] = ("all", "answered", "certified")
 

@@ -16,12 +16,12 @@ import pytest
 import intrs
 from intrs.cli import INTERRUPTED, main
 from intrs.errors import IntrsError
-from intrs.train import tfjs
+from intrs.training import tfjs
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 architectures, bottleneck, engine, pretrained, quant = (
-    import_module(f"intrs.train.{name}") for name in ("architectures", "bottleneck", "engine", "pretrained", "quant")
+    import_module(f"intrs.training.{name}") for name in ("architectures", "bottleneck", "engine", "pretrained", "quant")
 )
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
     form = bottleneck.KERAS
     kind = architectures.Architecture(lambda task: small(form, task.classes), smallest=SIDE, form=form)
     monkeypatch.setitem(architectures._KNOWN, "tiny", lambda _: kind)
-    monkeypatch.setattr(import_module("intrs.train.memory"), "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(import_module("intrs.training.memory"), "keep_freed_memory", lambda: True)
     return "tiny"
 
 
@@ -423,7 +423,7 @@ def test_nearly_dead_channels_do_not_stretch_the_scales() -> None:
 
 def test_large_images_come_in_small_batches() -> None:
     """So that a network with 224 x 224 images fits into memory; the classes of all are asked for once each."""
-    batches, recipe = import_module("intrs.train.batches"), import_module("intrs.train.recipe")
+    batches, recipe = import_module("intrs.training.batches"), import_module("intrs.training.recipe")
     images = intrs.Images("x", np.zeros((23, 224, 224, 3), np.uint8), np.zeros(23, np.int64), np.arange(23))
     made = batches.HeldOut(images, recipe.Recipe("resnet50", "x", "", "0.25"))
     sizes = [len(batch) for batch in made.batches()]

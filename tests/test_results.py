@@ -267,7 +267,7 @@ def test_a_run_that_cannot_start_costs_no_old_results(tmp_path: Path) -> None:
     script = FILL.format(here=os.path.dirname(__file__), path=str(path))  # noqa: PTH120
     script = script.replace("(1000, 1000)", "(0, 0)").replace("RUN) as", "RUN, overwrite=True) as")
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "IntrsError: cannot write" in run.stderr
+    assert "ResultsError: cannot write" in run.stderr
     assert results.read(path) == (RUN, ROWS)
     assert len(list(tmp_path.iterdir())) == 2
 

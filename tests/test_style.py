@@ -25,7 +25,7 @@ def test_ruff(command: tuple[str, ...]) -> None:
 
 def test_mypy() -> None:
     """Without PyTorch the two rooms that need it are left out, however they are reached: its types would be unknown."""
-    without = ["--exclude", "src/intrs/(train|attack)/", "--follow-imports", "silent"]
+    without = ["--exclude", "src/intrs/(training|pgd)/", "--follow-imports", "silent"]
     run(sys.executable, "-m", "mypy", *([] if importlib.util.find_spec("torch") else without))
 
 
@@ -61,7 +61,7 @@ def test_only_the_command_line_imports_the_command_line() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [path for folder in (".", "docs", "bench", "attacks", "proofs", "examples") for path in find_pages(folder)]
+    pages = [path for folder in (".", "docs", "bench", "redteam", "proofs", "examples") for path in find_pages(folder)]
     links = [
         (page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
     ]

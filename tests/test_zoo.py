@@ -16,8 +16,8 @@ from intrs.cli import MISTAKE, main
 from intrs.cli.zoo import _share_at
 from intrs.errors import IntrsError
 from intrs.job import default_sigma
-from intrs.train.recipe import plain_sigma
-from intrs.zoo import make
+from intrs.training.recipe import plain_sigma
+from tools import make_zoo as make
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -46,7 +46,7 @@ _LATER = {
     "load": "intrs.exchange.onnx_in",
     "open_data": "intrs.data",
 }
-_ROOMS = ("adaptive", "attack", "data", "float_engine", "metrics", "results", "zoo")  # with more names of their own
+_ROOMS = ("adaptive", "pgd", "data", "float_engine", "metrics", "results", "zoo")  # with more names of their own
 
 __all__ = [
     "Abstained",

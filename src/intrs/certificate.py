@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from intrs.errors import IntrsError
-from intrs.noise import KINDS, PIXEL_RANGE, Noise, ball, decide, parse_fraction, poisson_excess, unique_integer
+from intrs.exact import parse_fraction
+from intrs.noise import KINDS, PIXEL_RANGE, Noise, ball, decide, poisson_excess, unique_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,8 +1,24 @@
-"""The one error type that a user's mistake raises."""
+"""What a caller's mistake raises: one type, with a few kinds for programs that want to tell them apart."""
 
 
 class IntrsError(Exception):
-    """Something the caller can put right; the message says what was wrong, where, and what to do.
+    """A mistake that the caller can fix; the message says what was wrong, where, and what to do.
 
-    The command line prints the message alone and exits with code 2. Anything else that escapes is a bug of ours.
+    The command line prints the message alone and exits with code 2. Any other exception that escapes is a bug.
     """
+
+
+class ModelError(IntrsError):
+    """A model file or network that cannot be read, lowered or run."""
+
+
+class DataError(IntrsError):
+    """Images or labels that cannot be read, or do not fit the model."""
+
+
+class ResultsError(IntrsError):
+    """A results file or output folder that cannot be read, continued or written."""
+
+
+class SettingsError(IntrsError):
+    """A setting that is malformed, out of range, or contradicts another one."""

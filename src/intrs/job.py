@@ -16,12 +16,13 @@ from intrs.adaptive.tables import squared
 from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import IntrsError
+from intrs.exact import parse_fraction, parse_seed
 from intrs.network import Network
-from intrs.noise import Noise, parse_fraction
+from intrs.noise import Noise
 from intrs.request import Certify
 from intrs.results import CLASSICAL, Row, Run, set_aside_path
 from intrs.smooth import Predicted, Smooth, judge, judge_adaptive, judge_prediction
-from intrs.votes import SELECTION, Progress, Votes, parse_seed
+from intrs.votes import SELECTION, Progress, Votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

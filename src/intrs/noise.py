@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 import numpy as np
 
 from intrs.errors import IntrsError
+from intrs.exact import parse_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,31 +39,6 @@ MOST_BITS = 4096  # where `decide` gives up
 THRESHOLD_BITS, ETA_BITS = 64, 96
 
 T = TypeVar("T")
-
-
-def parse_fraction(value: str | float | Fraction, name: str) -> Fraction:
-    """The number that was written: "0.12", "1/4", "1e-3" or Fraction; the float 0.12 means 12/100."""
-    text = _as_written(value)
-    exponent = re.search(r"[eE][+-]?(\d*)", text)
-    try:
-        if len(text) > 100 or "_" in text or (exponent and len(exponent[1]) > 3):
-            raise ValueError  # 1e-999999999 would fill the memory, and 1e-99_999_999 too
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise IntrsError(f"{name} must be a number such as 0.25 or 1/4, not {text[:60]}") from None
-
-
-def plain(value: Fraction) -> str:
-    """A short decimal if that is exact, else the fraction: what `parse_fraction` reads back."""
-    decimal = f"{float(value):g}"
-    return decimal if Fraction(decimal) == value else str(value)
-
-
-def _as_written(value: str | float | Fraction) -> str:
-    try:
-        return repr(float(value)) if isinstance(value, float) else str(value)
-    except ValueError:
-        return "an integer of thousands of digits"
 
 
 def parse_sigma(value: str | float | Fraction) -> Fraction:

@@ -1,6 +1,6 @@
 """What can be asked for: the settings of certify, predict and attack, whose defaults are defined here and nowhere else.
 
-Nothing is opened or checked here; `intrs.job` and `intrs.attack.job` do that.
+Nothing is opened or checked here; `intrs.job` and `intrs.pgd.job` do that.
 """
 
 from __future__ import annotations

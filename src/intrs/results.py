@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from intrs.adaptive import Plan
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError
+from intrs.files import lock, named, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,25 +219,6 @@ def write_run(path: Path, run: Run, give_up: Callable[[], object] | None = None)
     """Write the sidecar of the results file `path` as `write_whole` does."""
     text = json.dumps({"format": FORMAT, **asdict(run)}, indent=1) + "\n"
     write_whole(sidecar_path(path), text.encode(), give_up)
-
-
-def write_whole(path: Path, data: bytes, give_up: Callable[[], object] | None = None) -> None:
-    """Write a file in one move: a reader sees the old one, or the new one.
-
-    `give_up` is called in between, when the new data are on disk: it may destroy what they replace.
-    """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with named(path, "write"):
-        try:
-            with part.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            if give_up:
-                give_up()
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def read_run(path: Path) -> Run:
@@ -543,14 +524,7 @@ def _open(path: Path, flags: int = 0) -> int:
     """Open for appending, made if need be, and lock."""
     _check_regular(path)
     with named(path, "write"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
-    try:
-        with named(path, "lock"):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        return lock(path, flags=os.O_RDWR | os.O_CREAT | os.O_APPEND | flags)
 
 
 def _check_description(path: Path) -> None:
@@ -605,14 +579,3 @@ def _write(descriptor: int, text: str) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, begin)
         raise
-
-
-@contextlib.contextmanager
-def named(path: Path, action: str) -> Iterator[None]:
-    """Turn the operating system's complaints into ours."""
-    try:
-        yield
-    except OSError as error:
-        if action == "lock" and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise IntrsError(f"another process is writing {path}; wait for it, or name another file") from None
-        raise IntrsError(f"cannot {action} {path}: {error.strerror or error}") from None

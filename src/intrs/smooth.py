@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from intrs.adaptive import GIVE_UP, Plan
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
 from intrs.errors import IntrsError
+from intrs.exact import parse_seed
 from intrs.network import Network
-from intrs.votes import SELECTION, Classifier, Progress, Votes, parse_seed, votes
+from intrs.votes import SELECTION, Classifier, Progress, Votes, votes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,6 @@ on, estimation from 0 on.
 from __future__ import annotations
 
 import hashlib
-import operator
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -20,6 +18,7 @@ import numpy as np
 
 from intrs import _core
 from intrs.errors import IntrsError
+from intrs.exact import parse_seed
 from intrs.network import Network
 
 if TYPE_CHECKING:
@@ -76,19 +75,6 @@ class Votes:
                 "they must be of one image, noise and seed, and the second range must begin where the first ends"
             )
         return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
-
-
-def parse_seed(seed: SupportsIndex | None) -> int:
-    """A 256-bit seed: the one given, or one drawn from the operating system."""
-    if seed is None:
-        return secrets.randbits(256)
-    try:
-        value = int(operator.index(seed))
-    except TypeError:
-        raise IntrsError(f"the seed must be an integer from 0 to 2**256 - 1, not {seed!r}") from None
-    if not 0 <= value < 2**256:
-        raise IntrsError("the seed must be an integer from 0 to 2**256 - 1; this one lies outside")
-    return value
 
 
 def votes(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
 from intrs.adaptive.tables import STEP
 from intrs.errors import IntrsError
-from intrs.noise import parse_fraction
+from intrs.exact import parse_fraction, parse_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,9 +64,8 @@ class Plan:
     ) -> Plan:  # fmt: skip
         """A run of one stage."""
         exact = tuple(sorted({parse_fraction(radius, "a radius") for radius in radii}))
-        return cls(
-            (Stage(n, exact, parse_fraction(give_up, "the probability of giving up"), parse_percent(precision)),)
-        )
+        share = parse_fraction(give_up, "the probability of giving up")
+        return cls((Stage(n, exact, share, parse_percent(precision, "the precision")),))
 
     @classmethod
     def parse(cls, text: str) -> Plan:
@@ -157,10 +156,3 @@ def _stage(n: str, radii: str | None, give_up: str | None, precision: str | None
     if precision is not None:
         return Stage(int(n), precision=Fraction(precision))
     return Stage(int(n), tuple(Fraction(r) for r in (radii or "").split(",")), Fraction(give_up or GIVE_UP))
-
-
-def parse_percent(value: str | float | Fraction | None) -> Fraction | None:
-    """1% or 0.01."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        return parse_fraction(value.strip()[:-1], "the precision") / 100
-    return None if value is None else parse_fraction(value, "the precision")

@@ -9,14 +9,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from intrs.attack import records
-from intrs.attack.job import attacked, open_job, rows, work
 from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
 from intrs.cli.run import share
 from intrs.cli.screen import meter, print_table, show, table
 from intrs.errors import IntrsError
-from intrs.noise import plain
+from intrs.exact import plain
+from intrs.pgd import records
+from intrs.pgd.job import attacked, open_job, rows, work
 from intrs.request import Attack
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from intrs.attack.ball import Ball
-    from intrs.attack.job import Job
-    from intrs.attack.records import Progress, Row
+    from intrs.pgd.ball import Ball
+    from intrs.pgd.job import Job
+    from intrs.pgd.records import Progress, Row
 
 HOW_TO_INSTALL = (
     "attacks need PyTorch for their gradients: pip install 'intrs[train]' (without a CUDA card, first `pip install "

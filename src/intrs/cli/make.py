@@ -9,9 +9,9 @@ from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier, parse_alpha
 from intrs.cli.screen import meter
 from intrs.errors import IntrsError
+from intrs.files import write_whole
 from intrs.job import adaptive_plan, load_model
 from intrs.noise import Noise
-from intrs.results import write_whole
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from intrs.cli.make import check_new
-from intrs.report.runs import open_runs
-from intrs.results import sidecar_path, write_whole
+from intrs.files import write_whole
+from intrs.reports.runs import open_runs
+from intrs.results import sidecar_path
 from intrs.text import printable
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def plot(args: Namespace) -> int:
     """Read the runs, draw their curves, write the figure."""
-    from intrs.report.figure import check_format, figure
+    from intrs.reports.figure import check_format, figure
 
     check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
     check_format(args.out.suffix)

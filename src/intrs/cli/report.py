@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 from intrs.cli.make import check_new
 from intrs.cli.screen import meter
-from intrs.report.runs import open_runs
-from intrs.results import sidecar_path, write_whole
+from intrs.files import write_whole
+from intrs.reports.runs import open_runs
+from intrs.results import sidecar_path
 from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from intrs.report.gallery import Gallery
-    from intrs.report.runs import Entry
+    from intrs.reports.gallery import Gallery
+    from intrs.reports.runs import Entry
 
 
 def report(args: Namespace) -> int:
     """Read the runs, draw their images, write the page."""
-    from intrs.report.page import page
-    from intrs.report.training import open_trainings
+    from intrs.reports.page import page
+    from intrs.reports.training import open_trainings
 
     check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
     entries = open_runs(args.results, args.label, joined=args.join)
@@ -40,7 +41,7 @@ def report(args: Namespace) -> int:
 
 
 def _gallery(entries: Sequence[Entry], args: Namespace) -> Gallery:
-    from intrs.report.gallery import gallery, open_named
+    from intrs.reports.gallery import gallery, open_named
 
     named = None if args.data is None else open_named(entries, args.data)
     most = sum(min(args.max_images, len(entry.log.answers)) for entry in entries)

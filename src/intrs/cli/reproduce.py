@@ -13,16 +13,16 @@ from intrs.text import printable
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from intrs.experiments.plan import Sampling
+    from intrs.experiments.run import Found
     from intrs.job import Job
-    from intrs.reproduce.plan import Sampling
-    from intrs.reproduce.run import Found
 
 
 def reproduce(args: Namespace) -> int:
     """Sample what is missing, attack, write the tables; the same command continues what was interrupted."""
-    from intrs.reproduce.pages import write
-    from intrs.reproduce.plan import TITLES, read_plan
-    from intrs.reproduce.run import open_folder, sample
+    from intrs.experiments.pages import write
+    from intrs.experiments.plan import TITLES, read_plan
+    from intrs.experiments.run import open_folder, sample
 
     plan = read_plan(args.plan)
     plan = plan.quick() if args.quick else plan
@@ -53,7 +53,7 @@ def _announce(place: str, sampling: Sampling, job: Job, left: int) -> None:
 def _attack(found: Found, args: Namespace) -> int:
     """What `intrs attack` does, for every attack of the plan, each in a folder of its own; 0, or why one stopped."""
     from intrs.cli.attack import run
-    from intrs.reproduce.run import attack_lacks, attacks
+    from intrs.experiments.run import attack_lacks, attacks
 
     for name, request in attacks(found.plan, args.threads).items():
         if attack_lacks(request):

@@ -17,9 +17,10 @@ from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
 from intrs.cli.screen import duration, meter, print_table, show, table
 from intrs.errors import IntrsError
+from intrs.exact import plain
 from intrs.job import Job, assemble, open_job, trained_sigma, work
 from intrs.metrics import Log
-from intrs.noise import parse_sigma, plain
+from intrs.noise import parse_sigma
 from intrs.request import REQUESTS
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from intrs.cli import INTERRUPTED
 from intrs.cli.screen import meter, print_table, show, table
 from intrs.data import open_data
 from intrs.errors import IntrsError
-from intrs.train.recipe import Recipe, plain_sigma
-from intrs.train.state import RESULTS, write_json
+from intrs.training.recipe import Recipe, plain_sigma
+from intrs.training.state import RESULTS, write_json
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -71,7 +71,7 @@ def _work(args: Namespace, kept: Any, data: Images, test: Images, weights: Any) 
 
 def _room(name: str) -> Any:
     """A module that imports PyTorch, by name: where PyTorch is absent, this one can still be checked."""
-    return import_module(f"intrs.train.{name}")
+    return import_module(f"intrs.training.{name}")
 
 
 def _recipe(args: Namespace, data: Images, origin: dict[str, Any] | None, weights: Any) -> Recipe:

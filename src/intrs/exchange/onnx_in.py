@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from intrs.errors import IntrsError
+from intrs.exact import parse_fraction
 from intrs.exchange import onnx_qops, onnx_shapes  # noqa: F401 (they enter their operators)
 from intrs.exchange.onnx_file import Graph, Node, Refusal, read_graph, to_array
 from intrs.exchange.onnx_lower import ADVICE, Image, Product
 from intrs.exchange.onnx_net import Builder, Pixels
 from intrs.exchange.onnx_ops import OPERATORS, Inputs, Operator
 from intrs.exchange.onnx_values import FLAT, NCHW, NHWC, Axes, Value, View, size_of
-from intrs.noise import parse_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

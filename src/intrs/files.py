@@ -1,0 +1,214 @@
+"""Files that survive a kill: whole writes, locks and appends. No other room opens a file for writing.
+
+A whole write is seen by readers either as the old file or as the new one. An appended file only grows, is locked
+against other processes while it is open, and notices when someone deletes, replaces or cuts it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from typing import TYPE_CHECKING, Self
+
+from intrs.errors import IntrsError, ResultsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
+MOST_TRIES = 100  # of a lock whose file is removed by its former holder
+
+
+@contextlib.contextmanager
+def named(path: Path, action: str, kind: type[IntrsError] = ResultsError) -> Iterator[None]:
+    """Turn the operating system's complaints about a file into an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"cannot {action} {path}: {error.strerror or error}") from None
+
+
+def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -> bytes:
+    """The bytes of a regular file of any origin, refused if there are more than `most`."""
+    with named(path, "read", kind), path.open("rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise kind(f"cannot read {path}: not a regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise kind(f"{path}: larger than the {most:,} bytes that are accepted")
+    return data
+
+
+# --- Whole writes ----------------------------------------------------------------------------------------------------
+
+
+def write_whole(path: Path, data: bytes, give_up: Callable[[], object] | None = None) -> None:
+    """Write a file in one move.
+
+    `give_up` is called when the new data are on disk and before they take the old file's place: it may destroy what
+    they replace.
+    """
+    with replacing(path, give_up) as part:
+        part.write_bytes(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, give_up: Callable[[], object] | None = None) -> Iterator[Path]:
+    """A temporary path to write to; it takes the place of `path` when the block ends without an error.
+
+    The temporary name depends on `path` alone and is locked, so what a kill leaves behind is used by the next write
+    instead of piling up.
+    """
+    part = path.with_name(f".{path.name}.part")
+    with named(path, "write"), locked(part, wait=True) as descriptor:
+        try:
+            yield part
+            os.fsync(descriptor)
+            if give_up:
+                give_up()
+            part.replace(path)
+            sync_folder(path.parent)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's list of names to disk: without it a power cut may undo a rename."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which means that there is nothing to bring to disk
+            raise
+
+
+# --- Locks -----------------------------------------------------------------------------------------------------------
+
+
+class BusyError(ResultsError):
+    """Another process holds the lock."""
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = False, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    """The descriptor of a file or folder that is locked against other processes while the block runs."""
+    descriptor = lock(path, wait=wait, flags=flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def lock(path: Path, *, wait: bool = False, flags: int = os.O_RDWR | os.O_CREAT) -> int:
+    """Open and lock; the caller closes the descriptor, which also unlocks.
+
+    The former holder may have removed or replaced the file between our opening and our locking it. Then we would hold
+    a lock that nobody else sees, so we try again with the file that has the name now.
+    """
+    for _ in range(MOST_TRIES):
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if is_at(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise BusyError(f"another process is writing {path}; wait for it, or choose another name") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise BusyError(f"{path} is removed again and again by another process; choose another name")
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether an open file is still the one with this name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+# --- Appends ---------------------------------------------------------------------------------------------------------
+
+
+class Appended:
+    """A file that is open for appending and locked against other processes."""
+
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        self.path = path
+        with named(path, "write"):
+            if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+                raise ResultsError(f"cannot write {path}: not a regular file")
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (os.O_EXCL if new else 0)
+            self._descriptor = lock(path, flags=flags)
+        self.size = os.fstat(self._descriptor).st_size
+        self._synced = time.monotonic()
+
+    def read(self) -> bytes:
+        """Everything that is in the file."""
+        with named(self.path, "read"), open(self._descriptor, "rb", closefd=False) as file:
+            file.seek(0)
+            return file.read()
+
+    def cut(self, size: int) -> None:
+        """Drop what follows the first `size` bytes."""
+        with named(self.path, "write"):
+            os.ftruncate(self._descriptor, size)
+            self.size = size
+
+    def append(self, data: bytes) -> None:
+        """Write all of the data or, on an error, none; on return they are with the operating system."""
+        self.check()
+        begin, left = self.size, data
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, begin)
+            raise
+        self.size = begin + len(data)
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self.sync()
+
+    def check(self) -> None:
+        """Raise ResultsError if the file is not as we left it."""
+        if not is_at(self.path, self._descriptor):
+            raise ResultsError(f"{self.path} was deleted or replaced by another program while it was being written")
+        if (size := os.fstat(self._descriptor).st_size) != self.size:
+            what = "cut" if size < self.size else "written to"
+            raise ResultsError(f"{self.path} was {what} by another program while it was being written")
+
+    def sync(self) -> None:
+        """Bring the file to disk."""
+        _sync(self._descriptor)
+        self._synced = time.monotonic()
+
+    def close(self, *, drop_if_empty: bool = False) -> None:
+        """Let others in. An empty file may be removed first: we made it, or it was of no use to anyone."""
+        if self._descriptor < 0:
+            return
+        if drop_if_empty and os.fstat(self._descriptor).st_size == 0 and is_at(self.path, self._descriptor):
+            self.path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,172 @@
+"""What a page or a figure shows: runs with names, their curves, and the paper's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from intrs.errors import IntrsError
+from intrs.exact import plain
+from intrs.metrics import Log, Share, check_comparable, join, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Measure = Literal["all", "answered", "certified"]
+MEASURES: tuple[Measure, ...] = ("all", "answered", "certified")
+PAPERS = ("cifar10", "caltech101")
+METHODS = ("IntRS-quant", "FloatRS-fp", "FloatRS-quant")  # of the paper; the first is its own
+CURVE_STEPS = tuple(Fraction(m * 10**k, 100) for k in range(9) for m in (1, 2, 5))  # 0.01, 0.02, 0.05, 0.1, ...
+TABLE_STEPS = tuple(Fraction(m * 10**k, 4) for k in range(8) for m in (1, 2, 4))  # 0.25, 0.5, 1, 2.5, 5, 10, ...
+MOST_POINTS = 400  # of a curve
+MOST_RADII = 9  # of a table
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A run and the name under which it is shown."""
+
+    name: str
+    log: Log
+    method: str = ""  # of METHODS, if known: a results file does not say it
+
+    @property
+    def sigma(self) -> Fraction | None:
+        """As recorded; a log of another program says it in its name at best."""
+        if self.log.run:
+            return Fraction(self.log.run.sigma)
+        found = re.search(r"(?:sigma|noise)[_=-]?(\d\.\d{1,4})(?!\d)", self.log.path.name)
+        return Fraction(found[1]) if found else None
+
+    def measure(self, measure: Measure, radius: Fraction) -> Share:
+        """One of the three shares at a radius."""
+        if measure == "certified":
+            return self.log.certified(radius)
+        return self.log.certified_accuracy(radius, measure)
+
+
+def open_runs(paths: Sequence[Path], names: Sequence[str] = (), *, joined: bool = False) -> list[Entry]:
+    """Read the files, refuse what must not stand in one picture, and name what is left."""
+    logs = [read(path) for path in paths]
+    if twice := next((path for path, count in Counter(path.resolve() for path in paths).items() if count > 1), None):
+        raise IntrsError(f"{twice} is named twice")
+    logs = [join(logs)] if joined else logs
+    if empty := next((log for log in logs if not log.answers), None):
+        raise IntrsError(f"{empty.path}: it has 0 lines of results")
+    check_comparable(logs)
+    if names and len(names) != len(logs):
+        raise IntrsError(f"{len(names)} times --label for {len(logs)} runs; give one for each, in their order")
+    return [Entry(name, log) for name, log in zip(names or _names(logs), logs, strict=True)]
+
+
+def _names(logs: Sequence[Log]) -> list[str]:
+    """Models with their noise, or file names; made different if need be."""
+    made = [_name(log) for log in logs]
+    counts = Counter(made)
+    made = [f"{name}, {log.path.name}" if counts[name] > 1 else name for name, log in zip(made, logs, strict=True)]
+    counts = Counter(made)
+    return [f"{name} ({i})" if counts[name] > 1 else name for i, name in enumerate(made, 1)]
+
+
+def _name(log: Log) -> str:
+    if not log.run:
+        return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", log.path.name)[:LONGEST_NAME] or log.path.name
+    model, sigma = re.sub(r"\.onnx$", "", Path(log.run.model).name)[:LONGEST_NAME], plain(Fraction(log.run.sigma))
+    return model if f"sigma{sigma}" in model else f"{model}, σ {sigma}"
+
+
+# --- Radii and curves ------------------------------------------------------------------------------------------------
+
+
+def table_radii(entries: Sequence[Entry]) -> list[Fraction]:
+    """0, 0.25, 0.5, ... up to the largest radius that was certified; wider steps if these are many."""
+    largest = max(entry.log.largest for entry in entries)
+    step = next(step for step in TABLE_STEPS if largest / step < MOST_RADII)
+    return [k * step for k in range(int(largest / step) + 1)]
+
+
+def curve_step(entries: Sequence[Entry]) -> Fraction:
+    """Distance of the points of all curves of one picture."""
+    largest = max(entry.log.largest for entry in entries)
+    return next(step for step in CURVE_STEPS if largest / step < MOST_POINTS)
+
+
+def curve(entry: Entry, measure: Measure, step: Fraction) -> list[Share]:
+    """The measure at 0, step, 2 step, ... up to the first radius that nothing reaches."""
+    return [entry.measure(measure, k * step) for k in range(int(entry.log.largest / step) + 2)]
+
+
+# --- The paper -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PaperCurve:
+    """A row of the paper's table, up to the last radius at which it is not 0: between points it says nothing."""
+
+    method: str
+    sigma: Fraction
+    radii: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """As a legend has it."""
+        return f"{self.short} (paper)"
+
+    @property
+    def short(self) -> str:
+        """As it stands beside the curve."""
+        return f"{self.method} σ {plain(self.sigma)}"
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The paper's tables, as transcribed."""
+    found: dict[str, Any] = json.loads((files("intrs.reports") / "paper.json").read_text("utf-8"))
+    return found
+
+
+def paper_curves(which: str) -> list[PaperCurve]:
+    """All curves of a table; none for "none"."""
+    if which not in paper()["tables"]:
+        return []
+    table = paper()["tables"][which]
+    radii = tuple(map(float, table["radii"]))
+    made = []
+    for method in METHODS:
+        for sigma, texts in table["certified_accuracy"][method].items():
+            values = tuple(value for value in map(float, texts) if value)
+            made.append(PaperCurve(method, Fraction(sigma), radii[: len(values)], values))
+    return made
+
+
+def fitting_curves(curves: Sequence[PaperCurve], entries: Sequence[Entry]) -> list[PaperCurve]:
+    """The paper's curves at the sigmas of these runs."""
+    sigmas = {entry.sigma for entry in entries}
+    return [curve for curve in curves if curve.sigma in sigmas]
+
+
+def shown_at_first(curve: PaperCurve, entries: Sequence[Entry]) -> bool:
+    """Whether a curve of the paper is about a method that is here; the paper's own method, if that is not known."""
+    methods = {entry.method for entry in entries if entry.sigma == curve.sigma and entry.method}
+    return curve.method in (methods or METHODS[:1])
+
+
+def guess_paper(entries: Sequence[Entry]) -> str:
+    """Which of the paper's tables is about the data of these runs, by the data's name or the file's."""
+    for entry in entries:
+        run, path = entry.log.run, entry.log.path
+        name = Path(run.data).name if run else path.name
+        squeezed = re.sub(r"[^a-z0-9]", "", name.lower())
+        for which in PAPERS:
+            if which in squeezed:
+                return which
+    return "none"

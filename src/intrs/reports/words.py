@@ -1,0 +1,289 @@
+"""The page in plain words: what was found, what it rests on, what keeps runs from being compared."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from intrs.adaptive import Plan
+from intrs.certificate import parse_alpha
+from intrs.exact import plain
+from intrs.metrics import FEWEST_FOR_NORMAL
+from intrs.noise import PIXEL_RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from intrs.metrics import Log, Share
+    from intrs.reports.runs import Entry
+    from intrs.results import Run
+
+HEADLINE_RADII = tuple(Fraction(r) for r in ("0.25", "0.1", "0.05", "0"))
+
+
+def is_classical(run: Run) -> bool:
+    """Whether a run is in floats: then the proofs about integers do not hold for it (docs/baselines.md)."""
+    return bool(run.note)
+
+
+def bound_name(run: Run) -> str:
+    """The bound from votes to radius; in floats there is only one."""
+    return "classical" if run.bound and is_classical(run) else run.bound
+
+
+def motto(entries: Sequence[Entry]) -> str:
+    """The line above the title, which must not promise integers where there are none."""
+    floats = all(entry.log.run and is_classical(entry.log.run) for entry in entries)
+    return "certified robustness" + ("" if floats else " in integers")
+
+
+def percent(share: Share) -> str:
+    """A percentage with one digit."""
+    return "–" if share.value is None else f"{100 * share.value:.1f} %"
+
+
+def headline_radius(log: Log) -> Fraction:
+    """The first of a few radii at which anything is certified."""
+    return next((r for r in HEADLINE_RADII if log.certified_accuracy(r).part), Fraction(0))
+
+
+def headline(entries: Sequence[Entry]) -> str:
+    """The page's title."""
+    if len(entries) > 1:
+        return f"{len(entries)} runs compared"
+    log = entries[0].log
+    if not log.has_radii:
+        return f"{_of_images(log.certified_accuracy(Fraction(0)))} are predicted correctly."
+    radius = headline_radius(log)
+    hits = log.certified_accuracy(radius)
+    kept = "keeps its right class" if hits.part == 1 else "keep their right class"
+    aside = ", rounding left aside" if log.run and is_classical(log.run) else ""
+    aside += "" if log.run else ", according to the log"
+    return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}{aside}."
+
+
+def _of_images(share: Share) -> str:
+    return f"{share.part:,} of {share.whole:,} images"
+
+
+def brief(entry: Entry) -> str:
+    """What one of several runs found."""
+    log, radius = entry.log, headline_radius(entry.log)
+    right, far, quiet = log.certified_accuracy(Fraction(0)), log.certified_accuracy(radius), log.abstained()
+    reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
+    mark = "" if log.complete else f" so far, of {log.planned:,} planned"
+    what = "classified correctly and certified" if log.has_radii else "predicted correctly"
+    return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} got no answer."
+
+
+def findings(entry: Entry) -> str:
+    """What a single run found."""
+    log, zero = entry.log, Fraction(0)
+    right, quiet = log.certified_accuracy(zero), log.abstained()
+    began = "" if log.complete else f"This run is unfinished: {len(log.answers):,} of {log.planned:,} images so far. "
+    rest = f"{quiet.part:,} got no answer." if quiet.part else "None was left without an answer."
+    if not log.has_radii:
+        return (
+            f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a class, "
+            f"{right.part:,} of them ({percent(right)} of all) the right one. {rest}"
+        )
+    radius = headline_radius(log)
+    far = log.certified_accuracy(radius)
+    reach = f"; for {far.part:,} ({percent(far)}) it is right and holds to radius {plain(radius)} or more"
+    return (
+        f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a certificate, that "
+        f"is a class and a radius. For {right.part:,} ({percent(right)} of all) the class is the right one"
+        f"{reach if radius else ''}. {rest}"
+    )
+
+
+def meaning(entries: Sequence[Entry]) -> list[str]:
+    """What "certified" means, in a sentence or two; nothing for logs of other programs, which say what they please."""
+    known = [entry for entry in entries if entry.log.run and entry.log.has_radii]
+    if not known:
+        return []
+    logs = any(entry.log.run is None for entry in entries)
+    whose = f"Each certificate of {_list(entry.name for entry in known)}" if logs else "Each certificate"
+    alphas = _list(plain(parse_alpha(entry.log.run.alpha)) for entry in known if entry.log.run)
+    floats = [entry.name for entry in known if entry.log.run and is_classical(entry.log.run)]
+    return [
+        "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
+        f"this one is within the radius (the pixel range being 1). {whose} fails with probability {alphas} at "
+        "most; the end of this page says what that rests on.",
+        *([_in_floats(floats, len(entries))] if floats else []),
+    ]
+
+
+def _in_floats(names: Sequence[str], runs: int) -> str:
+    who = "This run is" if runs == 1 else f"{_list(names)} {'is' if len(names) == 1 else 'are'}"
+    return (
+        f"{who} in floating point, by the classical method: there it is so as far as rounding changes nothing, "
+        "which no proof covers."
+    )
+
+
+# --- What it rests on ------------------------------------------------------------------------------------------------
+
+
+def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
+    """What a certificate says, and under which conditions, a sentence or two each."""
+    runs = [entry.log.run for entry in entries if entry.log.run]
+    certified = [run for run in runs if run.command != "predict"]
+    foreign = [entry.name for entry in entries if not entry.log.run]
+    return [
+        *(_of_certificates(certified, dimension) if certified else []),
+        *(_of_predictions(runs) if len(certified) < len(runs) else []),
+        *(_of_own_runs(runs, entries) if runs else []),
+        *([_of_foreign(foreign)] if foreign else []),
+        "Intervals are at 95 % and about the images, which are a sample: others from the same source would give other "
+        "numbers. For shares they are Clopper and Pearson's, which are exact; for the average radius the normal "
+        f"interval, given from {FEWEST_FOR_NORMAL} images on. The bands about the curves hold point by point.",
+    ]
+
+
+def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
+    floats = [run for run in runs if is_classical(run)]
+    changes = "changes" if len(floats) == len(runs) else "whole-number changes"
+    says = (
+        f"A certificate of radius r says: whatever {changes} are made to the pixel values, if their "
+        f"Euclidean length is at most r times the pixel range of {PIXEL_RANGE}, the smoothed classifier keeps its "
+        "class."
+    )
+    made = [says + (" " + _example(Fraction(1, 4), dimension) if dimension else "")]
+    if floats:
+        made.append(_of_classical_radii(floats))
+    if any(run.bound == "paper" for run in runs):
+        made.append(
+            "Some radii here are the paper's own (bound “paper”): they are proved for changes of one value at a time "
+            "only. The “sound” bound is proved for all."
+        )
+    if any(run.adaptive for run in runs):
+        made.append(
+            "Adaptive runs stop sampling an image when what was asked for is decided. Its radius is what had been "
+            "shown by then: as sure as any other, but often smaller than all samples would have given."
+        )
+    return made
+
+
+def _of_classical_radii(runs: Sequence[Run]) -> str:
+    """What docs/baselines.md says of them."""
+    formulas = _list("σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" if run.form == "two" else "σ Φ⁻¹(p)" for run in runs)
+    return (
+        f"Under continuous noise the radius is the classical {formulas}, with Clopper and Pearson’s confidence bounds "
+        "of the votes, rounded down. The theorem behind it is about real Gaussian noise and a function of real images. "
+        "Here the noise takes float32 values, and sums and networks round: no proof bounds what that changes."
+    )
+
+
+def _example(radius: Fraction, dimension: int) -> str:
+    square = math.floor((PIXEL_RANGE * radius) ** 2)
+    values = f"all {dimension:,} values" if square >= dimension else f"{square:,} of the {dimension:,} values"
+    return (
+        f"Radius {plain(radius)} covers, among much else, one value changed by {math.isqrt(square)} levels, "
+        f"and {values} changed by one."
+    )
+
+
+def _of_predictions(runs: Sequence[Run]) -> list[str]:
+    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs if run.command == "predict")
+    return [f"A prediction is another class than the smoothed classifier's with probability at most {alphas}."]
+
+
+def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
+    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
+    noises = _list(f"{run.noise} Gaussian noise of σ {_sigma(run)}" for run in runs)
+    false = sum(parse_alpha(e.log.run.alpha) * e.log.answered().part for e in entries if e.log.run)
+    floats = [run for run in runs if is_classical(run)]
+    aside = ", the rounding of floats left aside" if floats else ""
+    return [
+        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits{aside}: "
+        f"of all answers here at most {float(false):.2g} on average.",
+        f"All of it is about the smoothed classifier, the class that the network gives most often under {noises}. It "
+        "says nothing about the network without noise, nor whether a class is the right one.",
+        *([_of_integers(mixed=bool(floats))] if len(floats) < len(runs) else []),
+        *([_of_floats(floats, mixed=len(floats) < len(runs))] if floats else []),
+    ]
+
+
+def _of_integers(*, mixed: bool) -> str:
+    begin, rests = ("In the runs in integers", "it rests") if mixed else ("", "It rests")
+    return (
+        f"{begin} {rests} on ChaCha20’s bits being as good as random, on the seed not having been chosen to please, "
+        "and on the network being the one whose identity is given below. “intrs verify” computes every line again."
+    ).lstrip()
+
+
+def _of_floats(runs: Sequence[Run], *, mixed: bool) -> str:
+    begin, rests = ("In the runs in floating point", "it rests") if mixed else ("", "It rests")
+    return (
+        f"{begin} {rests} on the numbers of NumPy’s Philox generator being as good as random, on the seed not having "
+        "been chosen to please, and on the model’s file, whose SHA-256 is given below. The votes depend on the "
+        f"processor and on library versions, here {_list(run.kernels for run in runs)}, and are not the same bit for "
+        "bit elsewhere. “intrs verify” counts them again all the same; where two classes are close one may differ "
+        "without anyone’s fault, and it says so."
+    ).lstrip()
+
+
+def _sigma(run: Run) -> str:
+    sigma = Fraction(run.sigma)
+    return f"{plain(sigma)} ({float(PIXEL_RANGE * sigma):g} pixel levels)"
+
+
+def _of_foreign(names: Sequence[str]) -> str:
+    one = len(names) == 1
+    return (
+        f"{_list(names)} {'is a log' if one else 'are logs'} of another program. Noise, samples and error rate are not "
+        f"in the {'file' if one else 'files'}; the radii are as that program printed them and cannot be computed again."
+    )
+
+
+def _list(words: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(words))
+    return " and ".join([", ".join(unique[:-1]), unique[-1]] if len(unique) > 1 else unique)
+
+
+# --- What keeps runs from being compared -----------------------------------------------------------------------------
+
+SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
+    ("samples an image", lambda run: _until(run) if run.adaptive else f"{run.n:,}"),
+    ("α", lambda run: plain(parse_alpha(run.alpha))),
+    ("noise", lambda run: run.noise),
+    ("bound", lambda run: f"{bound_name(run) or 'none'}, {run.form or 'no'}-class"),
+    ("command", lambda run: run.command),
+)
+
+
+def _until(run: Run) -> str:
+    """When an adaptive run stops."""
+    radii = Plan.parse(run.adaptive).last.radii
+    return f"at most {run.n:,}" + (f", until r = {', '.join(map(plain, radii))} is decided" if radii else "")
+
+
+def cautions(entries: Sequence[Entry]) -> list[str]:
+    """Why numbers of different runs may differ for other reasons than the models."""
+    made = [
+        f"{entry.name} is unfinished: {len(entry.log.answers):,} of {entry.log.planned:,} images so far."
+        for entry in entries
+        if not entry.log.complete
+    ]
+    for setting, value in SETTINGS:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for entry in entries:
+            if entry.log.run:
+                groups[value(entry.log.run)].append(entry.name)
+        if len(groups) > 1:
+            made.append(f"The runs differ in {setting}: " + "; ".join(f"{v} in {_list(n)}" for v, n in groups.items()))
+    return [*made, *_different_images(entries)]
+
+
+def _different_images(entries: Sequence[Entry]) -> list[str]:
+    groups: dict[frozenset[int], list[str]] = defaultdict(list)
+    for entry in entries:
+        groups[frozenset(answer.idx for answer in entry.log.answers)].append(entry.name)
+    if len(groups) <= 1:
+        return []
+    counts = "; ".join(f"{len(images):,} in {_list(names)}" for images, names in groups.items())
+    common = len(frozenset.intersection(*groups))
+    return [f"The runs are about different images: {counts}. They have {common:,} in common."]

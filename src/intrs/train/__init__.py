@@ -1,1 +1,0 @@
-"""Training of integer networks under discrete noise.  PyTorch lives only here (and in ``intrs.attack``)."""

@@ -1,0 +1,150 @@
+"""The folder of a run: weights in safetensors, everything else in JSON, each file written in one move."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from intrs.errors import IntrsError
+from intrs.files import write_whole
+from intrs.training.state import FORMAT, STATE, read_bytes, read_state, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from intrs.training.recipe import Recipe
+
+FLOAT = "float.safetensors"
+MOST_WEIGHTS = 2**32
+
+Log = list[dict[str, Any]]
+
+
+class Checkpoint:
+    """``epoch-NNN.safetensors`` (weights, momentum) and ``state.json`` (recipe, log), which names the former's hash.
+
+    The JSON is replaced last, so a kill at any moment leaves a consistent pair.  ``float.safetensors`` holds the
+    weights at the end of the float phase and stays.  The folder is locked against other processes until ``close``.
+    """
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        self.folder, self.recipe, self._sha256 = folder, recipe, ""
+        self.log: Log = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise IntrsError(f"{folder}: cannot be the run's folder: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read_state()
+        except BlockingIOError:
+            os.close(self._lock)
+            raise IntrsError(f"{folder}: another process trains in this folder") from None
+        except IntrsError:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let others train here."""
+        os.close(self._lock)
+
+    def _read_state(self) -> None:
+        if not (self.folder / STATE).exists():
+            return
+        state = read_state(self.folder)
+        if differences := self.recipe.differences(state["recipe"]):
+            raise IntrsError(
+                f"{self.folder} holds a run with another recipe; choose another folder, or that recipe:\n  "
+                + "\n  ".join(differences)
+            )
+        self.log, self._sha256 = state["log"], state["weights_sha256"]
+        self._drop_earlier()
+
+    def path(self, epochs: int) -> Path:
+        """File of the state after so many epochs."""
+        return self.folder / f"epoch-{epochs:03d}.safetensors"
+
+    def save(self, model: nn.Module, optimizer: torch.optim.SGD, entry: dict[str, Any]) -> None:
+        """Keep the state after another epoch, of which ``entry`` tells; then drop the state before it."""
+        log = [*self.log, entry]
+        if len(log) == self.recipe.epochs:
+            self.save_float(model)
+        tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        for name, p in model.named_parameters():
+            if (buffer := optimizer.state[p].get("momentum_buffer")) is not None:
+                tensors[f"momentum.{name}"] = buffer
+        sha256 = _write_tensors(self.path(len(log)), tensors)
+        state = {"format": FORMAT, "recipe": self.recipe.to_json(), "weights_sha256": sha256, "log": log}
+        write_json(self.folder / STATE, state)
+        self.log, self._sha256 = log, sha256
+        self._drop_earlier()
+
+    def _drop_earlier(self) -> None:
+        """Weights of earlier epochs: those of the last one, and whatever a kill has kept from being dropped."""
+        for epochs in range(len(self.log)):
+            self.path(epochs).unlink(missing_ok=True)
+
+    def save_float(self, model: nn.Module) -> None:
+        """Keep the weights at the end of the float phase."""
+        _write_tensors(self.folder / FLOAT, model.state_dict())
+
+    def load(self, model: nn.Module, optimizer: torch.optim.SGD | None = None) -> None:
+        """Restore the weights after the last epoch, and momentum if an optimizer is given."""
+        path = self.path(len(self.log))
+        tensors, sha256 = read_tensors(path)
+        if sha256 != self._sha256:
+            raise IntrsError(f"{path}: not the weights that {STATE} speaks of; the file was changed")
+        _put(model, {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}, path)
+        for name, p in model.named_parameters() if optimizer else ():
+            if optimizer and (kept := tensors.get(f"momentum.{name}")) is not None:
+                buffer = torch.empty_like(p, memory_format=torch.preserve_format, requires_grad=False)
+                optimizer.state[p]["momentum_buffer"] = buffer.copy_(kept)
+
+    def load_float(self, model: nn.Module) -> None:
+        """Restore the weights at the end of the float phase."""
+        load_float(self.folder, model)
+
+
+def load_float(folder: Path, model: nn.Module) -> None:
+    """Put the float weights of a run's folder into a network of the same shape."""
+    _put(model, read_tensors(folder / FLOAT)[0], folder / FLOAT)
+
+
+def start_of(folder: Path) -> dict[str, Any]:
+    """What a recipe says of the run in ``folder`` whose float weights it starts from."""
+    if not (folder / FLOAT).is_file():
+        raise IntrsError(f"{folder}: no {FLOAT}, which a run writes at the end of its float phase")
+    return {"recipe": read_state(folder)["recipe"], "weights_sha256": read_tensors(folder / FLOAT)[1]}
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
+    data = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+    write_whole(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
+    """The tensors of a safetensors file that may be anything, and its sha256."""
+    data = read_bytes(path, MOST_WEIGHTS)
+    try:
+        return load(data), hashlib.sha256(data).hexdigest()
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise IntrsError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def _put(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise IntrsError(
+            f"{path}: these weights are of another network: {str(error).splitlines()[-1].strip()}"
+        ) from None

@@ -1,0 +1,93 @@
+"""What came of a run: ONNX files, and the accuracy of each form of the network on the same noisy images."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from intrs.exchange.onnx_in import load
+from intrs.training import architectures
+from intrs.training.batches import HeldOut
+from intrs.training.engine import Predict, accuracy, classes, predictor
+from intrs.training.onnx_out import save_onnx
+from intrs.training.quant import fold, fold_float, set_mode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from intrs.data import Images
+    from intrs.job import Meter
+    from intrs.training.architectures import Task
+    from intrs.training.checkpoint import Checkpoint
+
+
+def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
+    """Write the networks of a finished run as ONNX files: "fp32", and "int8" if there was a phase for it."""
+    recipe, files = kept.recipe, {"fp32": kept.folder / f"{kept.recipe.name}-fp32.onnx"}
+    height, width, channels = task.image_shape
+    doc = f"{recipe.name}: {recipe.data}, {recipe.noise} noise, {recipe.objective}"
+    model = architectures.build(recipe.architecture, task, 0)
+    kept.load_float(model)
+    save_onnx(fold_float(model), files["fp32"], (channels, height, width), task.classes, doc, recipe.sigma)
+    if recipe.qat_epochs:
+        files["int8"] = kept.folder / f"{recipe.name}.onnx"
+        kept.load(model)
+        save_onnx(fold(model), files["int8"], (channels, height, width), task.classes, doc, recipe.sigma)
+    return files
+
+
+def work(test: Images, files: dict[str, Path]) -> int:
+    """How many images :func:`evaluate` looks at: each by every form of the network, with noise and without."""
+    return 2 * len(test) * (3 if "int8" in files else 1)
+
+
+def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path], meter: Meter) -> dict[str, Any]:
+    """Measure the forms of the network on all test images, one draw of integer noise each, the same for all.
+
+    The fake-quantized network is taken in float64: in float32 its own sums, whose order depends on the number of
+    threads, change more answers of a deep network than the step to integers does (docs/decisions/7-training.md).
+    """
+    data, networks = HeldOut(test, kept.recipe), dict[str, Predict]()
+    float_model = architectures.build(kept.recipe.architecture, task, 0)
+    kept.load_float(float_model)
+    networks["fp32"] = predictor(float_model.eval())
+    results: dict[str, Any] = {"test_images": len(test), "files": {k: _file(path) for k, path in files.items()}}
+    if "int8" in files:
+        trained = architectures.build(kept.recipe.architecture, task, 0)
+        kept.load(trained)
+        set_mode(trained, "quant")
+        integer = load(files["int8"])
+        networks |= {"fake_quantized": predictor(trained.double().eval()), "integer": integer.predict}
+        results["identity"] = integer.identity
+    networks = _counted(networks, meter)
+    noisy = {name: classes(network, data) for name, network in networks.items()}
+    results["noisy_accuracy"] = {name: float((found == data.labels).mean()) for name, found in noisy.items()}
+    results["accuracy"] = {name: accuracy(network, data, noisy=False) for name, network in networks.items()}
+    if "int8" in files:
+        results["agreement"] = float((noisy["fake_quantized"] == noisy["integer"]).mean())
+    return results
+
+
+def _counted(networks: dict[str, Predict], meter: Meter) -> dict[str, Predict]:
+    """The same networks, which tell how many images they have seen together."""
+    done = 0
+
+    def counted(name: str, predict: Predict) -> Predict:
+        def call(images: NDArray[np.int32]) -> NDArray[np.int64]:
+            nonlocal done
+            found = predict(images)
+            done += len(found)
+            meter(done, f"accuracy of the {name.replace('_', '-')} network")
+            return found
+
+        return call
+
+    return {name: counted(name, predict) for name, predict in networks.items()}
+
+
+def _file(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {"name": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

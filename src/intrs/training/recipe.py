@@ -1,0 +1,190 @@
+"""What determines a trained network, checked before any work begins.  Nothing here needs PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from intrs.errors import IntrsError
+from intrs.exact import plain
+from intrs.noise import Noise, parse_sigma
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+NOISES = ("integer", "continuous", "none")
+OBJECTIVES = ("augment", "consistency")
+SCHEDULES = ("one-cycle", "step")
+PRECISIONS = ("fp32", "bf16")
+MOST_EPOCHS = 10_000
+
+Phase = Literal["float", "qat"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that determines the weights, but for the machine, its number of threads and PyTorch's version."""
+
+    architecture: str
+    data: str  # name of the data set
+    data_sha256: str  # of its training images
+    sigma: str  # as a fraction of the pixel range; "" without noise
+    noise: str = "integer"
+    objective: str = "augment"
+    lam: float = 0.0  # weights of the consistency objective
+    eta: float = 0.0
+    copies: int = 1  # noisy copies of an image in a batch
+    epochs: int = 30
+    qat_epochs: int = 8
+    batch: int = 256
+    lr: float = 0.2
+    qat_lr: float = 0.02
+    schedule: str = "one-cycle"
+    momentum: float = 0.9
+    weight_decay: float = 2e-4
+    flip: bool = True
+    pad: int = 4
+    precision: str = "fp32"  # of convolutions; the last epoch with quantization is in fp32
+    seed: int = 0
+    start: dict[str, Any] | None = None  # the run whose float weights are the first ones: its recipe, their sha256
+    weights: str = ""  # file of published weights that are the first ones
+    weights_sha256: str = ""
+    train_from: str = ""  # the first layer that is trained; "" for all
+    hold_out: int = 0  # training images that are not trained on but watched
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("noise", NOISES), ("objective", OBJECTIVES), ("schedule", SCHEDULES), ("precision", PRECISIONS),
+        ):  # fmt: skip
+            if (value := getattr(self, name)) not in known:
+                raise IntrsError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        self._check_noise()
+        self._check_numbers()
+        self._check_held_out()
+
+    def _check_noise(self) -> None:
+        if self.noise != "none":
+            if not self.sigma:
+                raise IntrsError(
+                    "--sigma says how much noise to train under, for example --sigma 0.25 (or --noise none)"
+                )
+            parse_sigma(self.sigma)
+            if self.objective == "consistency" and self.copies < 2:
+                raise IntrsError("consistency compares noisy copies of an image: --copies must be 2 or more")
+            return
+        if self.sigma:
+            raise IntrsError("--noise none trains without noise: leave --sigma out")
+        if self.objective == "consistency" or self.copies > 1:
+            raise IntrsError("without noise all copies of an image are alike: --noise none takes --objective augment")
+
+    def _check_numbers(self) -> None:
+        if not (0 <= self.epochs <= MOST_EPOCHS and 0 <= self.qat_epochs <= MOST_EPOCHS):
+            raise IntrsError(f"epochs must lie in 0 .. {MOST_EPOCHS}, not {self.epochs} and {self.qat_epochs}")
+        if self.epochs + self.qat_epochs == 0:
+            raise IntrsError("no epochs at all: there is nothing to train")
+        if self.epochs == 0 and self.start is None and not self.weights:
+            raise IntrsError(
+                "--epochs 0 needs float weights to begin with: give --start the folder of a run that has them"
+            )
+        if self.start is not None and self.weights:
+            raise IntrsError("--start and --weights both say what the first weights are: give one of them")
+        for name, value, low, high in (
+            ("--lr", self.lr, 0, 100), ("--qat-lr", self.qat_lr, 0, 100), ("--momentum", self.momentum, 0, 0.9999),
+            ("--weight-decay", self.weight_decay, 0, 1), ("--lambda", self.lam, 0, 1e6), ("--eta", self.eta, 0, 1e6),
+        ):  # fmt: skip
+            if not (math.isfinite(value) and low <= value <= high):
+                raise IntrsError(f"{name} must lie between {low} and {high}, not {value}")
+        if self.batch < 2:
+            raise IntrsError(f"--batch must be 2 or more, not {self.batch}: batch normalisation needs company")
+
+    def _check_held_out(self) -> None:
+        """What is watched must not have been trained on, by the runs before this one either."""
+        before = self.start
+        while self.hold_out and before is not None:
+            recipe = before["recipe"]
+            if recipe["data_sha256"] == self.data_sha256 and recipe.get("hold_out", 0) != self.hold_out:
+                raise IntrsError(
+                    f"--hold-out {self.hold_out}: the run of --start trained on some of these images (it held out "
+                    f"{recipe.get('hold_out', 0)}); give the same number to both, or leave it out"
+                )
+            before = recipe.get("start")
+
+    @property
+    def total(self) -> int:
+        """Epochs of both phases."""
+        return self.epochs + self.qat_epochs
+
+    @property
+    def name(self) -> str:
+        """Name of the files made."""
+        return (
+            f"{self.architecture}-sigma{self.sigma.replace('/', 'over')}"
+            if self.sigma
+            else f"{self.architecture}-clean"
+        )
+
+    @property
+    def law(self) -> Noise | None:
+        """The integer noise of this sigma."""
+        return Noise.of("discrete", self.sigma) if self.sigma else None
+
+    @property
+    def exact_sigma(self) -> Fraction:
+        """Sigma as a fraction of the pixel range."""
+        return parse_sigma(self.sigma)
+
+    def phase(self, epoch: int) -> Phase:
+        """The phase of an epoch, counted from 0."""
+        return "float" if epoch < self.epochs else "qat"
+
+    def learning_rate(self, epoch: float) -> float:
+        """The rate at a moment, in epochs since the beginning. Each phase has a schedule of its own.
+
+        one-cycle: linear from 0 up to the peak in the first quarter, then linear down to 0.  step: a tenth after each
+        third, the paper's.  Quantization-aware training only descends, linearly.
+        """
+        if epoch >= self.epochs:
+            return self.qat_lr * (1 - (epoch - self.epochs) / self.qat_epochs)
+        t = epoch / self.epochs
+        if self.schedule == "step":
+            return float(self.lr * 0.1 ** math.floor(3 * t))
+        return self.lr * (t / 0.25 if t < 0.25 else (1 - t) / 0.75)
+
+    def key(self, purpose: str) -> int:
+        """256 bits that derive from the seed, different for every purpose.
+
+        The noise of certificates is addressed by their own seed; a network must not have been trained on it, hence
+        the hash: training with seed 1 and certifying with seed 1 share nothing.
+        """
+        return derive_key(f"{self.seed} {purpose}")
+
+    def differences(self, other: dict[str, Any]) -> list[str]:
+        """How another recipe, as stored, differs from this one, field by field."""
+        mine, before = self.to_json(), {f.name: f.default for f in fields(self) if f.default is not MISSING}
+        other = before | other  # a field that did not exist yet was as it is by default
+        return [
+            f"{name}: {_short(other.get(name))} there, {_short(mine.get(name))} here"
+            for name in sorted({*mine, *other} - {"data", "weights"})  # a file is its hash, whatever it is called
+            if mine.get(name) != other.get(name)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON holds them."""
+        return asdict(self)
+
+
+def plain_sigma(text: str) -> str:
+    """Sigma in one way of writing, so that .25, 1/4 and 0.250 are the same recipe: a decimal if that is exact."""
+    return plain(parse_sigma(text))
+
+
+def derive_key(text: str) -> int:
+    """256 bits from a text, apart from all seeds that people choose."""
+    return int.from_bytes(hashlib.sha256(f"intrs train: {text}".encode()).digest(), "little")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,569 @@
+"""`intrs reproduce` on tiny networks: tables against a few lines of pandas, kills, plans that are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import onnx
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+from browser import CONTRAST, Browser, in_browser
+from onnx import helper
+from PIL import Image
+from test_reports import FINAL, check_numbers, read_page, save_training, state
+from tiny_model import save_images, save_model
+
+from intrs import zoo
+from intrs.cli import main
+from intrs.errors import IntrsError
+from intrs.experiments import run as sampling
+from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
+from intrs.job import Job
+from intrs.reports.runs import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IMAGES, N = 8, 400
+HOSTILE = "<img src=x onerror=document.title='broken'>&amp;|"
+FLOAT = f"float{HOSTILE}.onnx"
+SETTINGS = f'data = "tiny.npz"\npaper = "cifar10"\nimages = {IMAGES}\nn0 = 50\nn = {N}\nattacked = 0\n'
+MODELS = f"""
+[models.IntRS-quant]
+"0.25" = "int8.onnx"
+"0.5" = "int8.onnx"
+[models.FloatRS-fp]
+"0.25" = "{FLOAT}"
+[models.FloatRS-quant]
+"0.25" = "int8.onnx"
+"1.0" = "nowhere.onnx"
+"""
+
+
+def fill(folder: Path) -> Path:
+    """The plan and what it names."""
+    pytest.importorskip("onnxruntime")
+    save_model(folder / "int8.onnx")
+    model = onnx.load(save_model(folder / FLOAT, quantized=False))
+    helper.set_model_props(model, {"intrs.pixels": "unit"})
+    onnx.save(model, folder / FLOAT)
+    save_images(folder / "tiny.npz", classes=np.array([HOSTILE, "two", "three"]))
+    (folder / "plan.toml").write_text(SETTINGS + MODELS)
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run in."""
+    monkeypatch.chdir(tmp_path)
+    return fill(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the plan's run, to look at."""
+    folder = fill(tmp_path_factory.mktemp("whole"))
+    save_training(folder / "runs" / "net", state(), FINAL)
+    (folder / "plan.toml").write_text('training = ["runs/net", "runs/gone"]\n' + SETTINGS + MODELS)
+    assert run(str(folder / "plan.toml"), "--quick", "-o", str(folder / "out")) == 0
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an adaptive plan's run."""
+    folder = fill(tmp_path_factory.mktemp("stopping"))
+    (folder / "plan.toml").write_text(f"adaptive = {N}\n" + SETTINGS + MODELS)
+    assert run(str(folder / "plan.toml"), "-o", str(folder / "out")) == 0
+    return folder / "out"
+
+
+def run(*argv: str) -> int:
+    return main(["reproduce", *argv])
+
+
+def section(folder: Path, letter: str) -> dict[str, Any]:
+    found = json.loads((folder / "results.json").read_text())
+    return next(s for s in found["experiments"] if s["experiment"] == letter)
+
+
+def votes(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / "votes" / f"{name}.tsv", delimiter="\t")
+
+
+def number(cell: str) -> float:
+    return float(cell.split()[0])
+
+
+# --- what it finds ---------------------------------------------------------------------------------------------------
+
+
+def check_rows(folder: Path, table: dict[str, Any], first: str, name: str, average: bool) -> None:
+    """Both lines of a table about one run, from its TSV by pandas."""
+    frame = votes(folder, name)
+    assert len(frame) == IMAGES
+    rows = iter(table["rows"])
+    ours = next(row for row in rows if row[:2] == [first, "ours"])
+    answered = next(rows)
+    assert answered[:2] == ["", "of the answered"]
+    columns = [column for column in table["columns"] if column.startswith("r = ")]
+    assert len(columns) >= 6
+    for column, cell, other in zip(columns, ours[2:], answered[2:], strict=False):
+        hits = (frame["correct"] == 1) & (frame["radius"] >= float(column.removeprefix("r = ")))
+        assert number(cell) == pytest.approx(hits.mean(), abs=6e-4)
+        assert number(other) == pytest.approx(hits.sum() / (frame["predict"] >= 0).sum(), abs=6e-4)
+    if average:
+        assert number(ours[-1]) == pytest.approx((frame["radius"] * frame["correct"]).mean(), abs=6e-4)
+
+
+def test_tables_equal_the_votes(whole: Path) -> None:
+    files = sorted(p.name for p in (whole / "votes").glob("*.tsv"))
+    assert len(files) == 12  # 4 at their own sigma, 3 each of two networks trained at 0.25 at others, 2 predictions
+    for method in METHODS:
+        table = next(t for t in section(whole, "a")["tables"] if t["title"].startswith(method))
+        check_rows(whole, table, "0.25", f"certify-{method}-trained0.25-sigma0.25", average=True)
+        frame = votes(whole, f"certify-{method}-trained0.25-sigma0.25")
+        cp = next(row for row in section(whole, "b")["tables"][0]["rows"] if row[0] == method)
+        assert number(cp[2]) == pytest.approx((frame["predict"] >= 0).mean(), abs=6e-4)
+
+
+def trained_at_a_quarter(folder: Path, method: str) -> dict[str, Any]:
+    tables = section(folder, "c")["tables"]
+    return next(dict(t) for t in tables if t["title"].startswith(f"{method} trained at sigma 0.25"))
+
+
+def test_other_sigmas_equal_the_votes(whole: Path) -> None:
+    for method in ("IntRS-quant", "FloatRS-fp"):
+        table = trained_at_a_quarter(whole, method)
+        for sigma in ("0.12", "0.25", "0.5", "1"):
+            check_rows(whole, table, sigma, f"certify-{method}-trained0.25-sigma{sigma}", average=False)
+
+
+def test_time_and_size(whole: Path) -> None:
+    rows = section(whole, "h")["tables"][0]["rows"]
+    assert [row[0] for row in rows] == ["IntRS-quant", "FloatRS-fp"]
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    each = pd.to_timedelta(frame["time"]).dt.total_seconds().mean()
+    _, network, seconds, rate, size, engine = rows[1]
+    assert (network, size) == (FLOAT, f"{(whole.parent / FLOAT).stat().st_size:,}")
+    assert number(seconds) == pytest.approx(each, rel=0.01)
+    assert float(rate.replace(",", "")) == pytest.approx((N + 50) / each, rel=0.01)
+    assert engine.startswith("onnxruntime ")
+
+
+def test_markdown_and_json_are_the_same(whole: Path) -> None:
+    lines = (whole / "results.md").read_text().splitlines()
+    for each in json.loads((whole / "results.json").read_text())["experiments"]:
+        for table in each["tables"]:
+            for row in table["rows"]:
+                assert f"| {' | '.join(escape(cell).replace('|', chr(92) + '|') for cell in row)} |" in lines
+
+
+def test_other_alphas_are_judged_from_the_same_votes(whole: Path) -> None:
+    """Continuous noise certifies r if the lower bound of Clopper and Pearson is above Phi(r / sigma)."""
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    table = next(t for t in section(whole, "e")["tables"] if t["title"].startswith("FloatRS-fp"))
+    radii = [float(column.removeprefix("r = ")) for column in table["columns"] if column.startswith("r = ")]
+    shares = {}
+    for alpha in ("0.1", "0.001", "0.0001"):
+        right = [0] * len(radii)
+        for line in frame.itertuples():
+            chosen = max(range(3), key=[int(c) for c in str(line.counts0).split(",")].__getitem__)
+            k = int(str(line.counts).split(",")[chosen])
+            for i, r in enumerate(radii):
+                tail = mpmath.betainc(k, N - k + 1, 0, mpmath.ncdf(r / 0.25), regularized=True) if k else 1
+                right[i] += tail < float(alpha) and chosen == line.label
+        ours = next(row for row in table["rows"] if row[:2] == [alpha, "ours"])
+        shares[alpha] = [number(cell) for cell in ours[2:-1]]
+        assert shares[alpha] == pytest.approx([hits / IMAGES for hits in right], abs=6e-4)
+    assert shares["0.1"] != shares["0.0001"]
+
+
+def test_predictions_and_the_papers_numbers(whole: Path) -> None:
+    rows = section(whole, "d")["tables"][0]["rows"]
+    assert [row[:2] for row in rows] == [["IntRS-quant", "100"], ["FloatRS-fp", "100"]]
+    frame = votes(whole, "predict-IntRS-quant-trained0.25-sigma0.25-n100")
+    assert number(rows[0][2]) == pytest.approx((frame["correct"] == 1).mean(), abs=6e-4)
+    assert number(rows[0][4]) == pytest.approx((frame["predict"] < 0).mean(), abs=6e-4)
+    assert (rows[0][3], rows[0][5]) == ("0.73", "0.15")
+    table = section(whole, "a")["tables"][0]
+    assert next(row for row in table["rows"] if row[1] == "paper")[2:5] == ["0.61", "0.42", "0.26"]
+
+
+def test_what_has_no_model_is_listed(whole: Path) -> None:
+    assert "needs model FloatRS-fp trained at sigma 0.12, 0.5, 1" in section(whole, "a")["not_run"]
+    assert "needs models undefended.float and undefended.int8" in section(whole, "g")["not_run"]
+    assert any("10,000 samples: needs n = 10000" in line for line in section(whole, "d")["not_run"])
+    page = (whole / "results.md").read_text()
+    assert "- not run: needs model FloatRS-quant trained at sigma 0.12, 0.5, 1" in page
+    assert "which does not exist" in page
+
+
+def test_figures(whole: Path) -> None:
+    with Image.open(whole / "figures" / "noisy.png") as picture:
+        assert picture.size == (2 * 4 * (1 + len(SIGMAS)), 2 * 4 * IMAGES)
+    for name in ("accuracy-sigma0.25", "alpha-IntRS-quant", "alpha-FloatRS-fp"):
+        assert "<svg" in (whole / "figures" / f"{name}.svg").read_text()
+
+
+# --- adaptive runs ---------------------------------------------------------------------------------------------------
+
+
+def test_runs_that_are_judged_again_or_timed_are_not_adaptive(whole: Path, stopping: Path) -> None:
+    names = {p.stem for p in (stopping / "votes").glob("*.tsv")}
+    assert len(names) == 14
+    other = {name for name in names if name.endswith("-adaptive")}
+    assert other == {
+        f"certify-{method}-trained0.25-sigma{sigma}-adaptive"
+        for method in ("IntRS-quant", "FloatRS-fp")
+        for sigma in ("0.12", "0.25", "0.5", "1")
+    } | {
+        f"certify-{run}-adaptive" for run in ("IntRS-quant-trained0.5-sigma0.5", "FloatRS-quant-trained0.25-sigma0.25")
+    }
+    for name in names - other:
+        assert votes(stopping, name).drop(columns="time").equals(votes(whole, name).drop(columns="time")), name
+
+
+def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path) -> None:
+    """Those that N votes of N certify: here by the formula for continuous noise."""
+    taken = []
+    for sigma in ("0.12", "0.25", "0.5", "1"):
+        name = f"certify-FloatRS-fp-trained0.25-sigma{sigma}-adaptive"
+        asked = json.loads((stopping / "votes" / f"{name}.tsv.json").read_text())["adaptive"]
+        reach = float(sigma) * mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf("0.001") ** (mpmath.mpf(1) / N) - 1)
+        radii = [r for r in ("1/4", "1/2", "3/4", "1", "5/4", "3/2", "7/4") if float(Fraction(r)) <= reach]
+        assert asked == f"n={N} radii={','.join(['0', *radii])} give_up=7/10"
+        for method in ("IntRS-quant", "FloatRS-fp"):
+            name = f"certify-{method}-trained0.25-sigma{sigma}"
+            frame = votes(stopping, f"{name}-adaptive")
+            taken += list(frame["n"])
+            assert (frame["counts0"] == votes(whole, name)["counts0"]).all(), "the same samples"
+            table = trained_at_a_quarter(stopping, method)
+            check_rows(stopping, table, f"{sigma} (adaptive)", f"{name}-adaptive", average=False)
+    assert min(taken) < max(taken) <= N
+    c = section(stopping, "c")
+    mean = sum(taken) / len(taken)
+    assert c["done"].startswith(
+        f"8 runs of {IMAGES} images, at most {N} samples an image (and 50 to select); 8 of the runs are adaptive "
+        f"and took {mean:,.0f} on average, alpha"
+    )
+    assert any(note.startswith("Adaptive runs stop sampling") for note in c["notes"])
+    assert not any(note.startswith("Adaptive runs") for note in section(whole, "c")["notes"])
+
+
+def test_an_adaptive_run_resumes_and_verifies(
+    stopping: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a kill: two lines and a half are kept as they are, the end is the same; then nothing is sampled."""
+    plan = str(stopping.parent / "plan.toml")
+    path = stopping / "votes" / "certify-IntRS-quant-trained0.25-sigma0.5-adaptive.tsv"
+    before, lines = votes(stopping, path.stem), path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:9])
+    assert run(plan, "-o", str(stopping)) == 0
+    assert path.read_text().startswith("".join(lines[:3]))
+    assert votes(stopping, path.stem).drop(columns="time").equals(before.drop(columns="time"))
+    assert main(["verify", str(path)]) == 0
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("sampled again")
+
+    monkeypatch.setattr(Job, "answer", refuse)
+    assert run(plan, "-o", str(stopping)) == 0
+    assert "n = at most 400: done before" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [("adaptive = 500", "adaptive: n=400"), ('adaptive = 400\nalpha = "0.01"', "alpha: 1/1000 in the file")],
+)
+def test_a_changed_adaptive_plan_is_refused(
+    here: Path, change: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = f'data = "tiny.npz"\nimages = 2\nn = {N}\nexperiments = "c"\n'
+    models = '\n[models.IntRS-quant]\n"0.12" = "int8.onnx"\n'
+    (here / "plan.toml").write_text(f"{begin}adaptive = {N}{models}")
+    assert run("plan.toml", "-o", "out") == 0
+    made = {path.stem for path in (here / "out" / "votes").glob("*.tsv")}
+    assert made == {f"certify-IntRS-quant-trained0.12-sigma{s}-adaptive" for s in ("0.12", "0.25", "0.5", "1")}
+    (here / "plan.toml").write_text(f"{begin}{change}{models}")
+    assert run("plan.toml", "-o", "out") == 2
+    assert words in capsys.readouterr().err
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_all_methods(whole: Path) -> None:
+    found = read_page(whole / "report.html")
+    names = ["IntRS-quant, σ 0.25", "FloatRS-fp, σ 0.25", "FloatRS-quant, σ 0.25", "IntRS-quant, σ 0.5"]
+    assert [line["name"] for line in found.json["curves-data"]["runs"]] == names
+    for i, name in enumerate(names):
+        method, sigma = name.split(", σ ")
+        check_numbers(found, i, whole / "votes" / f"certify-{method}-trained{sigma}-sigma{sigma}.tsv")
+    shown = [curve["short"] for curve in found.json["curves-data"]["paper"] if curve["shown"]]
+    assert shown == ["IntRS-quant σ 0.25", "IntRS-quant σ 0.5", "FloatRS-fp σ 0.25", "FloatRS-quant σ 0.25"]
+    assert "FloatRS-fp, σ 0.25 and FloatRS-quant, σ 0.25 are in floating point, by the classical method" in found.text
+    assert [each["name"] for each in found.json["training-data"]] == ["net"]
+    assert "runs/gone, which does not exist" in (whole / "results.md").read_text()
+
+
+def test_names_in_the_plan_stay_words(whole: Path) -> None:
+    found = read_page(whole / "report.html")
+    assert FLOAT in found.text, "as text it is there"
+    assert not any(tag == "img" for tag, _ in found.tags)
+    assert found.json["gallery-data"]["runs"][0]["classes"][0] == HOSTILE
+    assert "<img" not in (whole / "results.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+@in_browser
+def test_the_page_of_a_quick_reproduction(browser: Browser, whole: Path) -> None:
+    """Charts draw, values are shown and are those of the votes, and by keyboard too; nothing goes wrong."""
+    browser.open(whole / "report.html")
+    lines = "[...document.querySelectorAll('#chart path.line[data-run]')].map(p => p.getTotalLength())"
+    assert len(browser.run(lines)) == 4
+    assert min(browser.run(lines)) > 100
+    assert browser.run("document.querySelectorAll('#chart path.line.paper').length") == 4
+    names = browser.run("[...document.querySelectorAll('#chart text.name')].map(t => t.textContent)")
+    assert names[1] == "FloatRS-fp, σ 0.25"
+    browser.point("#chart", 0.2)
+    (tip,) = browser.texts("#chart .tip")
+    radius = float(re.search(r"radius ([\d.]+)", tip)[1])  # type: ignore[index]
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    hits = int(((frame["correct"] == 1) & (frame["radius"] >= radius)).sum())
+    (line,) = browser.texts(".tip p[data-run='1']")
+    assert f"{100 * hits / IMAGES:.1f} % {hits} of {IMAGES}" in line.replace("\n", " ")
+    browser.click("#sigma input[value='0.5']")
+    assert browser.texts("#legend li")[0] == "IntRS-quant, σ 0.5"
+    assert len(browser.run(lines)) == 1
+    browser.run("document.getElementById('chart').focus()")
+    browser.press("ArrowRight", 3)
+    assert "radius 0.03" in browser.texts("#chart .tip")[0]
+    browser.point("#chart-accuracy", 0.95)
+    assert "quantization-aware" in browser.texts("#chart-accuracy .tip")[0]
+    assert browser.complaints == []
+    assert {url.partition(":")[0] for url in browser.requests} <= {"file", "data"}
+
+
+@in_browser
+def test_its_images_can_be_filtered_and_sorted(browser: Browser, whole: Path) -> None:
+    browser.open(whole / "report.html")
+    browser.choose("#pick-run", "FloatRS-fp, σ 0.25")
+    frame = votes(whole, "certify-FloatRS-fp-trained0.25-sigma0.25")
+    shown = "[...document.querySelectorAll('.card')].map(card => +card.dataset.idx)"
+    assert browser.run(shown) == list(frame["idx"])
+    browser.choose("#pick-sort", "many")
+    assert browser.run(shown) == list(frame.sort_values(["votes", "idx"], ascending=[False, True])["idx"])
+    browser.choose("#pick-sort", "index")
+    for kind, mask in (("abstained", frame["predict"] == -1), ("right", frame["correct"] == 1)):
+        assert mask.any()
+        browser.choose("#pick-kind", kind)
+        assert browser.run(shown) == list(frame[mask]["idx"])
+    browser.choose("#pick-kind", "every")
+    browser.choose("#pick-class", "0")
+    assert browser.run(shown) == list(frame[frame["label"] == 0]["idx"])
+    assert any(HOSTILE in verdict for verdict in browser.texts(".verdict"))
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.run("document.title") == "4 runs compared"
+    assert browser.complaints == []
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_its_page_fits_and_can_be_read(browser: Browser, whole: Path, dark: bool, width: int) -> None:
+    browser.open(whole / "report.html", width=width, height=844, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.point("#chart", 0.9)
+    left, right = browser.run("(b => [b.left, b.right])(document.querySelector('.tip').getBoundingClientRect())")
+    assert 0 <= left < right <= width
+    assert browser.run(CONTRAST) >= 4.5
+    background = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 60) is dark
+    assert browser.complaints == []
+
+
+@in_browser
+def test_its_page_by_keyboard(browser: Browser, whole: Path) -> None:
+    browser.open(whole / "report.html")
+    seen = []
+    for _ in range(40):
+        browser.press("Tab")
+        seen.append(browser.run("document.activeElement.id || document.activeElement.name"))
+    wanted = ["measure", "sigma", "chart", "run0", "run3", "copy-markdown", "chart-loss", "chart-accuracy", "pick-run"]
+    assert [name for name in seen if name in wanted][: len(wanted)] == wanted
+
+
+# --- more experiments ------------------------------------------------------------------------------------------------
+
+
+def test_prediction_at_the_samples_of_certificates_needs_no_votes_of_its_own(here: Path) -> None:
+    (here / "plan.toml").write_text(SETTINGS.replace(f"n = {N}", "n = 1000") + 'experiments = "d"\n' + MODELS)
+    assert run("plan.toml", "-o", "out") == 0
+    names = sorted(p.stem for p in (here / "out" / "votes").glob("*IntRS*.tsv"))
+    assert names == ["certify-IntRS-quant-trained0.25-sigma0.25", "predict-IntRS-quant-trained0.25-sigma0.25-n100"]
+    assert [row[1] for row in section(here / "out", "d")["tables"][0]["rows"]] == ["100", "1,000"] * 2
+
+
+def test_attacks(here: Path) -> None:
+    pytest.importorskip("torch")
+    settings = SETTINGS.replace("attacked = 0", "attacked = 2") + 'experiments = "fg"\n'
+    undefended = f'[undefended]\nfloat = "{FLOAT}"\nint8 = "int8.onnx"\n'
+    (here / "plan.toml").write_text(settings + MODELS + undefended)
+    assert run("plan.toml", "-o", "out") == 0
+    smoothed, bare = section(here / "out", "f"), section(here / "out", "g")
+    assert [row[0] for row in smoothed["tables"][0]["rows"]] == ["0", "0.12", "0.25", "0.5", "1"]
+    assert len(bare["tables"]) == 2
+    for method, table in zip(("IntRS-quant", "FloatRS-fp"), smoothed["tables"], strict=True):
+        assert table["title"].startswith(method)
+        frame = pd.read_csv(here / "out" / f"attack-{method}" / "attack.tsv", delimiter="\t")
+        for eps, cell, *_ in table["rows"]:
+            assert number(cell) == pytest.approx(frame[frame["eps"] == float(eps)]["correct"].mean(), abs=6e-4)
+    assert not smoothed["not_run"]
+    drawn = [figure for made in (smoothed, bare) for figure in made["figures"]]
+    assert drawn == ["figures/attack-f.svg", "figures/attack-g.svg"]
+    for path in drawn:
+        assert (here / "out" / path).read_bytes().startswith(b"<?xml")
+
+
+def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(sampling, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    settings = SETTINGS.replace("attacked = 0", "attacked = 1") + 'experiments = "f"\n'
+    (here / "plan.toml").write_text(settings + MODELS)
+    assert run("plan.toml", "-o", "out") == 0
+    made = section(here / "out", "f")
+    assert [table["title"].split(",")[0] for table in made["tables"]] == ["IntRS-quant"]
+    assert made["not_run"] == ["FloatRS-fp needs ONNX Runtime (pip install 'intrs[float]')"]
+
+
+# --- doing it again --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_samples_nothing(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (whole / "results.json").read_text()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("sampled again")
+
+    monkeypatch.setattr(Job, "sample", refuse)
+    assert run(str(whole.parent / "plan.toml"), "-o", str(whole)) == 0
+    assert (whole / "results.json").read_text() == before
+    assert "nowhere.onnx: the plan names it" in capsys.readouterr().out
+
+
+def test_a_killed_run_resumes(here: Path) -> None:
+    """Killed after a few lines: the lines stay as they are, and the end is that of a run in one go."""
+    slow = (
+        SETTINGS.replace(f"n = {N}", "n = 200000") + 'experiments = "a"\n[models.IntRS-quant]\n"0.25" = "int8.onnx"\n'
+    )
+    (here / "plan.toml").write_text(slow)
+    command = [sys.executable, "-m", "intrs.cli", "reproduce", "plan.toml", "-o", "out", "--threads", "1"]
+    path = here / "out" / "votes" / "certify-IntRS-quant-trained0.25-sigma0.25.tsv"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and (not path.exists() or path.read_text().count("\n") < 3):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    kept = path.read_text()
+    whole = kept[: kept.rindex("\n") + 1]
+    assert whole.count("\n") >= 3
+    assert run("plan.toml", "-o", "out") == 0
+    assert path.read_text().startswith(whole)
+    assert run("plan.toml", "-o", "again") == 0
+    once = votes(here / "again", path.stem).drop(columns="time")
+    assert votes(here / "out", path.stem).drop(columns="time").equals(once)
+
+
+def test_another_network_under_the_same_name_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "plan.toml").write_text(SETTINGS + '[models.IntRS-quant]\n"0.25" = "int8.onnx"\n')
+    assert run("plan.toml", "-o", "out") == 0
+    save_model(here / "int8.onnx", seed=2)
+    assert run("plan.toml", "-o", "out") == 2
+    assert "identity" in capsys.readouterr().err
+
+
+def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "letter.txt").write_text("dear")
+    assert run("plan.toml", "-o", "mine") == 2
+    assert "not a folder of `intrs reproduce`" in capsys.readouterr().err
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("data = ", "not a TOML file"),
+        ("images = 5", "does not say which data"),
+        ("data = 3", "data must be text"),
+        ('data = "tiny.npz"\nimage = 5', "there is no setting 'image'; there are images"),
+        ('data = "tiny.npz"\nn = "many"', "n must be a whole number from 1"),
+        ('data = "tiny.npz"\nn = true', "n must be a whole number from 1"),
+        ('data = "tiny.npz"\nimages = 0', "images must be a whole number from 1"),
+        ('data = "tiny.npz"\nalpha = "2"', "alpha must lie between 0 and 1"),
+        ('data = "tiny.npz"\npaper = "mnist"', "paper must be one of"),
+        ('data = "tiny.npz"\nexperiments = "az"', "there is no experiment 'z'"),
+        ('data = "tiny.npz"\nexperiments = "aa"', "none twice"),
+        ('data = "tiny.npz"\nadaptive = true', "adaptive must be a whole number from 0"),
+        ('data = "tiny.npz"\ntraining = "runs"', "training must be a list"),
+        ('data = "tiny.npz"\ntraining = [3]', "training must be text"),
+        ('data = "tiny.npz"\ntraining = ["."]', "not the folder of a training run"),
+        ('data = "tiny.npz"\nmodels = 3', "models must be a table"),
+        ('data = "tiny.npz"\n[models.IntRS]\n"0.25" = "x"', "the methods are IntRS-quant"),
+        ('data = "tiny.npz"\n[models.IntRS-quant]\nmuch = "x"', "sigma: expected a number"),
+        ('data = "tiny.npz"\n[models.IntRS-quant]\n"0.5" = 3', "models.IntRS-quant.0.5 must be text"),
+        ('data = "tiny.npz"\n[models.IntRS-quant]\n"0.5" = "x"\n"1/2" = "y"', "has a model already"),
+        ('data = "tiny.npz"\n[undefended]\nfloat = "x"', "must name float and int8"),
+        ('data = "nothing.npz"', "nothing.npz"),
+        ('data = "tiny.npz"\nn = ' + "9" * 5000, "not a TOML file"),
+        ('data = "tiny.npz"\nn = 0x' + "f" * 5000, "not a number too long to print"),
+    ],
+)
+def test_wrong_plans(here: Path, capsys: pytest.CaptureFixture[str], text: str, words: str) -> None:
+    (here / "plan.toml").write_text(text)
+    assert run("plan.toml", "-o", "out") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_plan_that_is_not_there(here: Path) -> None:
+    with pytest.raises(IntrsError, match="cannot read"):
+        read_plan(here / "none.toml")
+
+
+def test_what_ships() -> None:
+    plan = read_plan(None)
+    assert not plan.absent
+    assert {spec for _, _, spec in plan.models} <= {*zoo.model_names(), *zoo.float_names()}
+    assert len(plan.models) == len(METHODS) * len(SIGMAS)
+    assert plan.data in zoo.data_names()
+    assert (plan.quick().images, plan.quick().n, plan.quick().attacked) == (50, 1000, 0)
+    assert plan.quick().quick() == plan.quick()
+
+
+def test_the_papers_tables_have_the_same_shape() -> None:
+    theirs = other_numbers()["other_sigma"]
+    for trained in ("0.12", "0.25"):
+        for method in ("FloatRS-fp", "IntRS-quant"):
+            assert [Fraction(s) for s in theirs[trained][method]] == list(SIGMAS)
+            assert all(len(row) == len(theirs["radii"]) for row in theirs[trained][method].values())

@@ -1,0 +1,597 @@
+"""Attacks: the integer ball, the differentiable twin, PGD, and the command from outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from random_networks import random_images, random_network, traits
+from tiny_model import CLASSES, SIDE, images, patterns, save_images, save_model
+
+import intrs as package
+from intrs import results, zoo
+from intrs.cli import INTERRUPTED, MISTAKE
+from intrs.cli import attack as command
+from intrs.errors import IntrsError
+from intrs.noise import Noise
+from intrs.pgd import records
+from intrs.pgd.ball import NORMS, Ball
+from intrs.pgd.job import Job
+from intrs.votes import noisy_images, votes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Intrs = Callable[..., tuple[int, str, str]]
+
+ROOT = Path(__file__).parents[1]
+NOISE = Noise.of("discrete", "0.25")
+QUICK = ("--eps", "0,0.1,0.3", "--steps", "3", "--draws", "4", "--n", "200", "--seed", "7", "--threads", "1")
+
+
+def room(name: str) -> Any:
+    """A module that needs PyTorch. One thread: these networks are too small for more."""
+    pytest.importorskip("torch").set_num_threads(1)
+    return import_module(name)
+
+
+# --- the ball --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("eps", ["0", "0.001", "0.01", "0.12", "1/3", "1", "3"])
+def test_perturbations_lie_on_the_grid_inside_ball_and_pixel_range(norm: Any, eps: str) -> None:
+    rng, ball = np.random.default_rng(3), Ball.of(norm, eps)
+    for scale in (0.01, 1.0, 30.0, 1000.0):
+        image = rng.integers(0, 256, (8, 8, 3), np.uint8)
+        found = ball.to_grid(np.asarray(rng.normal(0, scale, image.shape)), image)
+        assert found.dtype == np.int64
+        assert 0 <= (image + found).min() <= (image + found).max() <= 255
+        if norm == "l2":
+            assert int((found**2).sum()) <= (Fraction(eps) * 255) ** 2
+        else:
+            assert int(np.abs(found).max()) <= Fraction(eps) * 255
+
+
+def test_the_ball_is_used_up() -> None:
+    """At most a few of 3072 pixels short of the limit, and in the direction that was wanted."""
+    rng = np.random.default_rng(4)
+    wanted, image = rng.normal(0, 1, (32, 32, 3)), np.full((32, 32, 3), 128, np.uint8)
+    for eps in ("0.12", "0.25", "1"):
+        ball = Ball.of("l2", eps)
+        found = ball.to_grid(wanted, image)
+        assert 0.99 * ball.limit < ball.size(found) <= ball.limit
+        cosine = (found * wanted).sum() / np.linalg.norm(found) / np.linalg.norm(wanted)
+        assert cosine > {"0.12": 0.85, "0.25": 0.95, "1": 0.99}[eps]
+
+
+@pytest.mark.parametrize("radius_sq", [0, 1, 2, 3, 4, 59_031, 944_621, 10**9 + 7])
+def test_the_ball_of_a_certificate(radius_sq: int) -> None:
+    assert Ball.up_to(radius_sq).limit == radius_sq
+
+
+def test_less_than_a_level_is_nothing() -> None:
+    for norm in NORMS:
+        assert Ball.of(norm, "0.0039").limit == 0
+        assert Ball.of(norm, Fraction(1, 255)).limit == 1
+
+
+@pytest.mark.parametrize("eps", ["-0.1", "nan", "x", "1001"])
+def test_bad_radii_are_refused(eps: str) -> None:
+    with pytest.raises(IntrsError, match="eps"):
+        Ball.of("l2", eps)
+
+
+def test_norms_are_rounded_up() -> None:
+    for size in (0, 1, 2, 936, 65_025, 12_345_678):
+        text = records.norm_text(Ball.of("l2", "1"), size)
+        assert (Fraction(text) * 255) ** 2 >= size
+        assert size == 0 or ((Fraction(text) - Fraction(1, 10**6)) * 255) ** 2 < size
+    assert records.norm_text(Ball.of("linf", "1"), 255) == "1.000000"
+    assert records.norm_text(Ball.of("linf", "1"), 1) == "0.003922"
+
+
+# --- the twin --------------------------------------------------------------------------------------------------------
+
+
+def twin_scores(network: package.Network, batch: Any) -> Any:
+    torch, twin = room("torch"), room("intrs.pgd.twin")
+    return twin.Twin(network)(torch.from_numpy(np.asarray(batch, np.float64))).detach().numpy()
+
+
+def test_the_twin_has_the_scores_of_the_network() -> None:
+    covered: set[str] = set()
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        network = random_network(rng)
+        batch = random_images(rng, network, 3)
+        assert np.array_equal(twin_scores(network, batch), network.scores(batch)), seed
+        covered |= traits(network)
+    assert {"Conv", "Add", "MaxPool", "AvgPool", "Requantise", "Concat", "Pad"} <= {
+        t.partition(":")[0] for t in covered
+    }
+
+
+def test_the_twin_of_what_ships() -> None:
+    network, data = package.load(zoo.model_path("resnet8-sigma0.25")), package.open_data(zoo.DEFAULT_DATA)
+    batch = np.concatenate([noisy_images(image, NOISE, 1, i, 0, 4) for i, image in enumerate(data.images[:6])])
+    assert np.array_equal(twin_scores(network, batch), network.scores(batch))
+
+
+def test_the_gradient_of_a_linear_network_is_its_weights(tmp_path: Path) -> None:
+    torch, twin = room("torch"), room("intrs.pgd.twin")
+    network = package.load(save_model(tmp_path / "m.onnx"))
+    x = torch.full((1, SIDE, SIDE, 3), 100.0, requires_grad=True)
+    for label in range(CLASSES):
+        (gradient,) = torch.autograd.grad(twin.Twin(network)(x)[0, label], x)
+        found, wanted = gradient[0].numpy().ravel(), patterns()[label].ravel().astype(float)
+        assert found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted) > 0.99
+
+
+def test_there_is_no_gradient_where_the_image_is_saturated(tmp_path: Path) -> None:
+    torch, twin = room("torch"), room("intrs.pgd.twin")
+    x = torch.full((1, SIDE, SIDE, 3), 100_000.0, requires_grad=True)
+    (gradient,) = torch.autograd.grad(twin.Twin(package.load(save_model(tmp_path / "m.onnx")))(x).sum(), x)
+    assert not gradient.any()
+
+
+# --- float networks --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def float_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained ResNet-8 as `intrs train` writes it, with batch normalisation that is not the identity."""
+    torch, build = room("torch"), room("intrs.training.architectures")
+    quant, onnx_out = room("intrs.training.quant"), room("intrs.training.onnx_out")
+    task = build.Task((12, 12, 3), 3, [0.4, 0.5, 0.6], [0.2, 0.25, 0.3])
+    model, random = build.build("resnet8", task, 1), torch.Generator().manual_seed(2)
+    for name, value in model.state_dict().items():
+        if "running" in name:
+            value.copy_(torch.rand(value.shape, generator=random) + 0.5)
+    path = tmp_path_factory.mktemp("float") / "float.onnx"
+    onnx_out.save_onnx(quant.fold_float(model), path, (3, 12, 12), 3)
+    return path
+
+
+def test_a_float_network_is_what_onnx_runtime_runs(float_file: Path) -> None:
+    torch, runtime = room("torch"), pytest.importorskip("onnxruntime")
+    pixels = np.random.default_rng(1).integers(-50, 300, (5, 12, 12, 3))
+    net = room("intrs.pgd.float_net").load_float(float_file)
+    found = net(torch.from_numpy(pixels.astype(np.float32))).numpy()
+    session = runtime.InferenceSession(str(float_file), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"image": (pixels.transpose(0, 3, 1, 2) / 255).astype(np.float32)})[0]
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+def float_graph(path: Path, *nodes: onnx.NodeProto, dims: Any = ("batch", 3, 2, 2), **constants: Any) -> Path:
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, dims)
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)
+    initializers = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", [image], [logits], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_pooling_and_padding_of_float_networks(tmp_path: Path) -> None:
+    torch, runtime = room("torch"), pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=(4, 3, 3, 2)), rng.normal(size=(4 * 2 * 3, 5))
+    path = float_graph(
+        tmp_path / "f.onnx",
+        helper.make_node("Conv", ["image", "w"], ["c"], pads=[1, 0, 2, 1], strides=[1, 2], dilations=[2, 1]),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 0, 1]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "v"], ["logits"]),
+        dims=("batch", 3, 6, 6),
+        w=weights[0],
+        v=weights[1],
+    )
+    pixels = rng.integers(0, 256, (2, 6, 6, 3))
+    found = room("intrs.pgd.float_net").load_float(path, "byte")(torch.from_numpy(pixels.astype(np.float32)))
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"image": pixels.transpose(0, 3, 1, 2).astype(np.float32)})[0]
+    assert np.abs(found.numpy() - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("node", "dims", "words"),
+    [
+        (helper.make_node("Flatten", ["image"], ["logits"], axis=2), ("b", 3, 2, 2), "axis = 1"),
+        (helper.make_node("Gemm", ["image", "w"], ["logits"], alpha=2.0), ("b", 3, 2, 2), "alpha"),
+        (helper.make_node("Conv", ["image", "w"], ["logits"], auto_pad="SAME_UPPER"), ("b", 3, 2, 2), "padding"),
+        (helper.make_node("Conv", ["image", "w"], ["logits"]), ("b", 3, 2, 2), "fit together"),
+        (helper.make_node("MaxPool", ["image"], ["logits"], kernel_shape=[2, 2], ceil_mode=1), ("b", 3, 2, 2), "down"),
+        (helper.make_node("Relu", ["image"], ["logits"]), ("b", 3, 2, 2), "a classifier"),
+        (helper.make_node("Relu", ["image"], ["logits"]), ("b", 3, "h", "w"), "shape"),
+    ],
+)
+def test_float_files_that_are_refused(tmp_path: Path, node: Any, dims: Any, words: str) -> None:
+    float_net = room("intrs.pgd.float_net")
+    path = float_graph(tmp_path / "f.onnx", node, dims=dims, w=np.ones((4, 7, 1, 1)))
+    assert float_net.is_float(path)
+    with pytest.raises(IntrsError, match=words):
+        float_net.load_float(path)
+
+
+# --- PGD -------------------------------------------------------------------------------------------------------------
+
+
+def linear_setting(tmp_path: Path) -> tuple[package.Network, Any, Any, int]:
+    network = package.load(save_model(tmp_path / "m.onnx"))
+    pixels, labels = images()
+    return network, room("intrs.pgd.twin").Twin(network), pixels[0], int(labels[0])
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_the_attack_finds_the_best_direction_of_a_linear_network(tmp_path: Path, norm: Any) -> None:
+    """Towards another class's pattern, away from the label's: no perturbation of that size does much better."""
+    network, scores, image, label = linear_setting(tmp_path)
+    pgd, ball = room("intrs.pgd.pgd"), Ball.of(norm, "0.2")
+    attacked = pgd.attack(scores, image, 0, label, ball, pgd.Draws(None, 1, 1), steps=10)
+    change = attacked.astype(np.int64) - image
+
+    def margin(pixels: Any) -> int:
+        found = network.scores(pixels[None].astype(np.int32))[0].astype(np.int64)
+        return int(found[label] - np.delete(found, label).max())
+
+    directions = [patterns()[c].astype(float) - patterns()[label] for c in range(CLASSES) if c != label]
+    best = min(margin(image + ball.to_grid(d * (1e3 if norm == "linf" else 1), image)) for d in directions)
+    before = margin(image.astype(np.int64))
+    assert ball.size(change) <= ball.limit
+    assert margin(attacked) < before
+    assert before - margin(attacked) > 0.9 * (before - best)
+
+
+def test_the_attack_on_a_smoothed_network_takes_votes(tmp_path: Path) -> None:
+    network, scores, image, label = linear_setting(tmp_path)
+    pgd, shares = room("intrs.pgd.pgd"), []
+    for eps in ("0", "0.3", "1", "3"):
+        attacked = pgd.attack(scores, image, 5, label, Ball.of("l2", eps), pgd.Draws(NOISE, 1, 8), steps=10)
+        shares.append(votes(network, attacked, NOISE, 9, 5, 0, 1000).counts[label])
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 800
+    assert shares[-1] < 100
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    _, scores, image, label = linear_setting(tmp_path)
+    pgd, ball = room("intrs.pgd.pgd"), Ball.of("l2", "0.3")
+
+    def run(seed: int, index: int = 0) -> Any:
+        return pgd.attack(scores, image, index, label, ball, pgd.Draws(NOISE, seed, 2), steps=3, restarts=2)
+
+    assert np.array_equal(run(1), run(1))
+    assert not np.array_equal(run(1), run(2))
+    assert not np.array_equal(run(1), run(1, index=1))
+
+
+def test_the_best_of_several_starts_counts(tmp_path: Path) -> None:
+    torch, pgd = room("torch"), room("intrs.pgd.pgd")
+    _, scores, image, label = linear_setting(tmp_path)
+    ball, draws = Ball.of("linf", "0.1"), pgd.Draws(NOISE, 1, 4)
+    loss = pgd.smooth_loss(scores, image, 0, label, draws)
+    values = [
+        float(loss(torch.from_numpy(x.astype(np.float32)), pgd.LAST))
+        for x in (
+            pgd.attack(scores, image, 0, label, ball, draws, steps=1, restarts=restarts) for restarts in (1, 2, 4)
+        )
+    ]
+    assert values == sorted(values)
+
+
+def test_the_noise_of_attacks_is_not_that_of_predictions() -> None:
+    pgd, image = room("intrs.pgd.pgd"), np.zeros((4, 4, 3), np.uint8)
+    mine = pgd.Draws(NOISE, 7, 8).at(image, 3, 0).numpy()
+    theirs = noisy_images(image, NOISE, 7, 3, 0, 8)
+    assert not any(np.array_equal(a, b) for a in mine for b in theirs)
+
+
+def test_projection() -> None:
+    torch, pgd = room("torch"), room("intrs.pgd.pgd")
+    image = torch.tensor([[[0.0, 128.0, 255.0]]])
+    far = torch.tensor([[[-30.0, 40.0, 0.0]]])
+    assert pgd.project(far, image, "linf", 5.0).tolist() == [[[0.0, 5.0, 0.0]]]
+    assert pgd.project(far, image, "l2", 5.0).tolist() == [[[0.0, 4.0, 0.0]]]
+    assert pgd.project(far / 100, image, "l2", 5.0)[0, 0, 1].item() == pytest.approx(0.4, abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("norm", "eps", "steps"), [("linf", "0.004", 7), ("l2", "0.12", 20)])
+def test_torchattacks_does_the_same(monkeypatch: pytest.MonkeyPatch, norm: Any, eps: str, steps: int) -> None:
+    """On the shipped network, whose loss is a staircase: rounding differs, so the two do not agree bit for bit."""
+    pytest.importorskip("torchattacks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    found = import_module("redteam.compare_pgd").compare(4, norm, eps, steps)
+    assert found["images"] == 4
+    assert abs(found["wrong"]["ours"] - found["wrong"]["theirs"]) <= 1
+    assert found["loss"]["ours"] == pytest.approx(found["loss"]["theirs"], rel=0.1)
+    assert found["cosine"] > 0.8
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    room("torch")
+    monkeypatch.chdir(tmp_path)
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+    return tmp_path
+
+
+ATTACK = ("attack", "tiny.onnx", "tiny.npz")
+
+
+def test_attack(intrs: Intrs, here: Path) -> None:
+    code, out, _ = intrs(*ATTACK, "a", *QUICK)
+    assert code == 0
+    assert "Accuracy under attack" in out
+    settings, rows = records.read(here / "a")
+    assert (settings.norm, settings.eps, settings.seed, settings.n) == ("l2", "0,1/10,3/10", "0x7", 200)
+    assert [(row.idx, row.eps) for row in rows] == [(20 * i + 3, e) for i in range(8) for e in ("0", "0.1", "0.3")]
+    data = package.open_data("tiny.npz")
+    for k, eps in enumerate(("0", "0.1", "0.3")):
+        attacked, mine = package.open_data(f"a/eps-{eps}.npz"), rows[k::3]
+        change = attacked.images.astype(np.int64) - data.images
+        assert np.array_equal(attacked.labels, data.labels)
+        assert [int((c**2).sum()) for c in change] == [row.size for row in mine]
+        assert all(row.size <= (Fraction(eps) * 255) ** 2 for row in mine)
+        assert all(row.correct == (row.predict == row.label) for row in mine)
+    assert all(row.counts == row.clean_counts and row.norm == "0.000000" for row in rows[::3])
+    assert sum(row.counts[row.label] for row in rows[2::3]) < sum(row.counts[row.label] for row in rows[::3])
+
+
+def test_its_images_go_into_predict_and_certify(intrs: Intrs, here: Path) -> None:
+    """Under the same seed the votes are those in the table, bit for bit."""
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    argv = ("tiny.onnx", "a/eps-0.3.npz", "--n", "200", "--seed", "7")
+    assert intrs("predict", *argv, "--out", "p.tsv")[0] == 0
+    assert intrs("certify", *argv, "--out", "c.tsv")[0] == 0
+    mine = records.read(here / "a")[1][2::3]
+    for name in ("p.tsv", "c.tsv"):
+        lines = [line.split("\t") for line in (here / name).read_text().splitlines()]
+        place = lines[0].index("counts")
+        assert [line[place] for line in lines[1:]] == [",".join(map(str, row.counts)) for row in mine]
+    assert [row.predict for row in results.read(here / "p.tsv")[1]] == [row.predict for row in mine]
+    assert intrs("verify", "p.tsv")[0] == 0
+
+
+def without_time(path: Path) -> list[list[str]]:
+    place = records.COLUMNS.index("time")
+    cells = [line.split("\t") for line in path.read_text().splitlines()]
+    return [line[:place] + line[place + 1 :] for line in cells]
+
+
+@pytest.mark.parametrize("left", [0.0, 0.3, 3.5])
+def test_a_killed_attack_continues(intrs: Intrs, here: Path, left: float) -> None:
+    """left: records, whole and broken, that the kill left behind."""
+    assert intrs(*ATTACK, "whole", *QUICK)[0] == 0
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    progress = here / "a" / records.PROGRESS
+    data = progress.read_bytes()
+    progress.write_bytes(data[: int(left * len(data) / 8)])
+    for path in [*(here / "a").glob("*.npz"), here / "a" / records.TABLE]:
+        path.unlink()
+    code, out, _ = intrs(*ATTACK, "a", *QUICK)
+    assert code == 0
+    assert ("of them done before" in out) == (left >= 1)
+    assert without_time(here / "a" / records.TABLE) == without_time(here / "whole" / records.TABLE)
+    for name in ("eps-0.npz", "eps-0.1.npz", "eps-0.3.npz"):
+        assert (here / "a" / name).read_bytes() == (here / "whole" / name).read_bytes()
+
+
+def test_an_interrupted_attack_continues(intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once, answered = Job.attack, []
+
+    def interrupted(self: Any, position: int, ball: Ball) -> Any:
+        if position == 2:
+            raise KeyboardInterrupt
+        answered.append(position)
+        return once(self, position, ball)
+
+    quick = QUICK[:-4]  # the seed is drawn
+    monkeypatch.setattr(Job, "attack", interrupted)
+    code, _, err = intrs(*ATTACK, "a", *quick)
+    assert code == INTERRUPTED
+    assert "stopped after 2 of 8 images; the same command continues:\n  intrs attack tiny.onnx tiny.npz a" in err
+    settings = records.read_settings(here / "a")
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    code, out, _ = intrs(*ATTACK, "a", *quick)
+    assert code == 0
+    assert "2 of them done before" in out
+    assert records.read(here / "a")[0] == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (("--seed", "8"), "seed: 0x7 in the folder, 0x8 now"),
+        (("--steps", "4"), "steps: 3 in the folder, 4 now"),
+        (("--norm", "linf"), "norm: l2 in the folder, linf now"),
+        (("--max", "3"), "max: 8 in the folder, 3 now"),
+        (("--sigma", "0.5"), "sigma: 1/4 in the folder, 1/2 now"),
+    ],
+)
+def test_another_attack_does_not_go_into_the_folder(
+    intrs: Intrs, here: Path, change: tuple[str, ...], field: str
+) -> None:
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    before = {path.name: path.read_bytes() for path in (here / "a").iterdir()}
+    code, _, err = intrs(*ATTACK, "a", *QUICK, *change)
+    assert code == MISTAKE
+    assert field in err
+    assert before == {path.name: path.read_bytes() for path in (here / "a").iterdir()}
+
+
+def test_altered_progress_is_refused(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    path = here / "a" / records.PROGRESS
+    data = path.read_bytes()
+    kind = records.record_type(3, CLASSES, (SIDE, SIDE, 3))
+    places: dict[str, tuple[int, ...]] = {"idx": (1,), "votes": (1, 0, 0), "pixels": (1, 0, 0, 0, 0)}
+    for field, words in (("idx", "was expected"), ("votes", "votes are not 200"), ("pixels", "outside its ball")):
+        altered = np.frombuffer(data, kind).copy()
+        altered[field][places[field]] += 1
+        path.write_bytes(altered.tobytes())
+        code, _, err = intrs(*ATTACK, "a", *QUICK)
+        assert code == MISTAKE
+        assert words in err
+    (here / "a" / "attack.tsv.json").unlink()
+    assert "which describes them, is gone" in intrs(*ATTACK, "a", *QUICK)[2]
+
+
+def test_two_processes_do_not_share_a_folder(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    settings, data = records.read_settings(here / "a"), package.open_data("tiny.npz")
+    assert settings
+    first = records.Progress(here / "a", settings, data, range(8), CLASSES)
+    try:
+        assert "another process attacks in a" in intrs(*ATTACK, "a", *QUICK)[2]
+    finally:
+        first.close()
+
+
+def test_the_network_without_noise(intrs: Intrs, here: Path) -> None:
+    """Figure 1 of the paper: l_inf, no smoothing; radii below a pixel level change nothing and say so."""
+    argv = ("--sigma", "0", "--norm", "linf", "--eps", "0.001,0.2", "--seed", "1", "--threads", "1")
+    code, out, _ = intrs(*ATTACK, "a", *argv)
+    assert code == 0
+    assert "eps 0.001: less than one pixel level" in out
+    settings, rows = records.read(here / "a")
+    assert (settings.steps, settings.n, settings.draws, settings.noise) == (7, 1, 1, "")
+    network = package.load("tiny.onnx")
+    attacked = package.open_data("a/eps-0.2.npz")
+    assert [row.predict for row in rows[1::2]] == network.predict(attacked.images).tolist()
+    assert {row.size for row in rows[::2]} == {0}
+    assert {row.size for row in rows[1::2]} == {51}
+    assert sum(row.correct for row in rows[1::2]) < sum(row.correct for row in rows[::2])
+
+
+def test_an_attack_is_transferred(intrs: Intrs, here: Path) -> None:
+    """The images are those of the attack on the source; the answers are the model's."""
+    save_model(here / "float.onnx", quantized=False)
+    argv = ("--sigma", "0", "--norm", "linf", "--eps", "0.1", "--seed", "1", "--threads", "1")
+    assert intrs("attack", "float.onnx", "tiny.npz", "f", *argv)[0] == 0
+    code, out, _ = intrs(*ATTACK, "t", *argv, "--source", "float.onnx")
+    assert code == 0
+    assert "the attack is transferred" in out
+    assert (here / "f" / "eps-0.1.npz").read_bytes() == (here / "t" / "eps-0.1.npz").read_bytes()
+    predicted = package.load("tiny.onnx").predict(package.open_data("t/eps-0.1.npz").images)
+    assert [row.predict for row in records.read(here / "t")[1]] == predicted.tolist()
+
+
+def test_a_smoothed_float_network(intrs: Intrs, here: Path) -> None:
+    save_model(here / "float.onnx", quantized=False)
+    assert intrs("attack", "float.onnx", "tiny.npz", "a", *QUICK, "--max", "2", "--eps", "0.3")[0] == 0
+    assert all(sum(row.counts) == 200 for row in records.read(here / "a")[1])
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_the_classical_method(intrs: Intrs, here: Path, quantized: bool) -> None:
+    """Continuous noise, votes by ONNX Runtime: those of `intrs predict` on the attacked images."""
+    pytest.importorskip("onnxruntime")
+    save_model(here / "some.onnx", quantized=quantized)
+    argv = ("--noise", "continuous", "--sigma", "0.25", "--n", "200", "--seed", "3", "--max", "3", "--pixels", "unit")
+    code, out, err = intrs("attack", "some.onnx", "tiny.npz", "a", *argv, "--eps", "0.3", "--draws", "4")
+    assert code == 0, err
+    assert "continuous Gaussian" in out
+    settings, attacked = records.read(here / "a")
+    assert settings.kernels.startswith("onnxruntime")
+    assert intrs("predict", "some.onnx", "a/eps-0.3.npz", *argv, "--out", "p.tsv")[0] == 0
+    assert [row.counts for row in results.read(here / "p.tsv")[1]] == [row.counts for row in attacked]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("attack tiny.onnx tiny.npz a --eps 0.1,0.1", "names a radius twice"),
+        ("attack tiny.onnx tiny.npz a --eps 0.1,x", "eps: expected a number"),
+        ("attack tiny.onnx tiny.npz a --eps -1", "must lie between 0 and 1000"),
+        ("attack tiny.onnx tiny.npz a --sigma 9", "sigma must lie between"),
+        ("attack tiny.onnx tiny.npz a --alpha 2", "alpha must lie between"),
+        ("attack tiny.onnx nothing.npz a", "no such file or folder"),
+        ("attack nothing.onnx tiny.npz a", "no such file"),
+        ("attack tiny.onnx cifar10-500 a", "takes images of 4 x 4 x 3"),
+        ("attack tiny.onnx tiny.npz a --source broken.onnx", "broken.onnx"),
+        ("attack tiny.onnx tiny.npz tiny.npz", "cannot write"),
+        ("attack tiny.onnx tiny.npz a --max 0", "a whole number from 1 on"),
+        ("attack quiet.onnx tiny.npz a", "--sigma"),
+        ("attack tiny.onnx tiny.npz a --noise continuous --kernels scalar", "is for integers"),
+        ("attack float.onnx tiny.npz a --sigma 0 --mean 0.5", "leave --mean and --std out"),
+    ],
+)
+def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
+    (here / "broken.onnx").write_bytes(b"nothing")
+    save_model(here / "quiet.onnx", sigma=None)
+    save_model(here / "float.onnx", quantized=False)
+    code, _, err = intrs(*argv.split())
+    assert code == MISTAKE
+    assert err.startswith("intrs: ")
+    assert words in err
+    assert not (here / "a").exists()
+
+
+def test_without_pytorch_it_says_what_to_install(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    code, _, err = intrs(*ATTACK, "a")
+    assert code == MISTAKE
+    assert "pip install 'intrs[train]'" in err
+
+
+def test_tables_that_were_cut(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
+    path = here / "a" / records.TABLE
+    lines = path.read_text().splitlines(keepends=True)
+    for kept in (1, len(lines) - 1):
+        path.write_text("".join(lines[:kept]))
+        with pytest.raises(IntrsError, match=f"{kept - 1} lines after the first"):
+            records.read(here / "a")
+
+
+def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
+    values = {field: "1" if kind == "str" else 1 for field, kind in records.Settings.__annotations__.items()}
+    old = records.Settings(**values | {"noise": "continuous", "kernels": "onnxruntime 1"})  # type: ignore[arg-type]
+    assert len(records.differences(old, replace(old, kernels="onnxruntime 2"))) == 1
+    old = replace(old, noise="discrete")
+    assert not records.differences(old, replace(old, kernels="scalar"))
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"), [("idx", "-1"), ("size", "1.5"), ("counts", "1,,2"), ("norm", "\x1b"), ("predict", "-2")]
+)
+def test_malformed_tables(intrs: Intrs, here: Path, column: str, cell: str) -> None:
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
+    path = here / "a" / records.TABLE
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    lines[1][records.COLUMNS.index(column)] = cell
+    path.write_text("\n".join("\t".join(line) for line in lines) + "\n")
+    with pytest.raises(IntrsError, match=rf"line 2: malformed \({column} is"):
+        records.read(here / "a")
+
+
+@pytest.mark.parametrize("change", [{"seed": "7"}, {"norm": "l1"}, {"n": "9"}, {"steps": 0}, {"format": "x"}])
+def test_malformed_descriptions(intrs: Intrs, here: Path, change: dict[str, Any]) -> None:
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
+    path = here / "a" / "attack.tsv.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(IntrsError, match="not the description of an attack"):
+        records.read(here / "a")
+
+
+def test_importing_the_command_line_needs_no_pytorch() -> None:
+    """The parts that need none are those that other commands use."""
+    code = "import sys; import intrs.pgd.records, intrs.cli.attack; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

