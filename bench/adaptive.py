@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs import zoo
-from intrs.adaptive import GIVE_UP, Plan, UnionRule
+from intrs.adaptive import GIVE_UP, Stages, UnionRule
 from intrs.adaptive.boundary import P_ONE, boundary
 from intrs.adaptive.looks import CLOSE, WIDE, Schedule, schedule
 from intrs.adaptive.tables import least_probability, make_tables, squared
@@ -270,7 +270,7 @@ def compare(collected: Collected, certifier: Certifier, radii: Sequence[Fraction
 
 def compare_precision(collected: Collected, certifier: Certifier, precision: str) -> None:
     """The rule that stops when the radius is close enough, against the fixed number."""
-    (rule,) = Plan.of(certifier.n, precision=precision).rules(certifier)
+    (rule,) = Stages.of(certifier.n, precision=precision).rules(certifier)
     assert isinstance(rule, UnionRule)
     looks, used, lost, worst, missing = rule.schedule.looks, [], [], 0.0, 0
     votes = collected.at(looks)

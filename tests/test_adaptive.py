@@ -21,7 +21,7 @@ import pytest
 from layers import network, scores_of
 
 from intrs import zoo
-from intrs.adaptive import Plan, SpendingRule, Stage, UnionRule
+from intrs.adaptive import SpendingRule, Stage, Stages, UnionRule
 from intrs.adaptive.boundary import P_ONE, binomial_law, boundary
 from intrs.adaptive.looks import CLOSE, RESERVE, WIDE, schedule
 from intrs.adaptive.rule import KEPT, Rule
@@ -44,13 +44,13 @@ NET = network(scores_of(0, (4, 4, 3), classes=5))
 
 
 def spending(certifier: Certifier = SMALL, radii: tuple[Fraction, ...] = RADII) -> SpendingRule:
-    (rule,) = Plan((Stage(certifier.n, radii),)).rules(certifier)
+    (rule,) = Stages((Stage(certifier.n, radii),)).rules(certifier)
     assert isinstance(rule, SpendingRule)
     return rule
 
 
 def union(certifier: Certifier = SMALL, precision: str = "10%") -> UnionRule:
-    (rule,) = Plan.of(certifier.n, precision=precision).rules(certifier)
+    (rule,) = Stages.of(certifier.n, precision=precision).rules(certifier)
     assert isinstance(rule, UnionRule)
     return rule
 
@@ -203,7 +203,7 @@ def worst_points(rule: Rule) -> list[int]:
 @pytest.mark.parametrize("give_up", ["0", "1/2"])
 def test_false_certificates_of_the_spending_rule(give_up: str) -> None:
     """Exactly, by recursion over the looks, with stopping as it is."""
-    (rule,) = Plan.of(SMALL.n, RADII, give_up=give_up).rules(SMALL)
+    (rule,) = Stages.of(SMALL.n, RADII, give_up=give_up).rules(SMALL)
     found = [false_certificates(rule, p) for p in worst_points(rule)]
     assert max(found) <= SMALL.level
     if give_up == "0":
@@ -322,7 +322,7 @@ def test_tables_are_confirmed(checker: Any, kind: str, sigma: str, n: int, bound
 
 
 def test_an_extension_is_confirmed(checker: Any) -> None:
-    plan = Plan((Stage(500, RADII), Stage(2000, RADII), Stage(2000, (Fraction(1, 2),))))
+    plan = Stages((Stage(500, RADII), Stage(2000, RADII), Stage(2000, (Fraction(1, 2),))))
     rules = plan.rules(Certifier(NOISE, 3072, 2000, ALPHA))
     tables, _ = checker.check_adaptive(rules[1].to_bytes(), noise_bytes(NOISE))  # type: ignore[attr-defined]
     assert tables.caps == (500, 1000, 2000)
@@ -412,7 +412,7 @@ def test_votes_are_the_first_of_those_of_a_fixed_number(form: Any, kind: str, as
     found = smooth.certify(IMAGE, 100, 3000, **asked)
     again = smooth.sample(IMAGE, 0, 0, found.n)
     selection = smooth.sample(IMAGE, 0, SELECTION, 100)
-    (rule,) = Plan.of(3000, **asked).rules(Certifier(smooth.noise, 48, 3000, ALPHA, "sound", form, 5))
+    (rule,) = Stages.of(3000, **asked).rules(Certifier(smooth.noise, 48, 3000, ALPHA, "sound", form, 5))
     assert judge_adaptive(selection, again, rule) == found
     assert Smooth(NET.scores, smooth.noise, seed=7, form=form).certify(IMAGE, 100, 3000, **asked) == found
     assert found.n <= 3000
@@ -463,13 +463,13 @@ def test_a_precision_is_kept() -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan.of(1000, (".25", "0", "1/3")),
-        Plan.of(1000, precision="1%"),
-        Plan.of(1000, (".25",), give_up="0.1").extended(Stage(4000, (Fraction(1, 4), Fraction(1, 2)))),
+        Stages.of(1000, (".25", "0", "1/3")),
+        Stages.of(1000, precision="1%"),
+        Stages.of(1000, (".25",), give_up="0.1").extended(Stage(4000, (Fraction(1, 4), Fraction(1, 2)))),
     ],
 )
-def test_plans_as_text(plan: Plan) -> None:
-    assert Plan.parse(str(plan)) == plan
+def test_stages_as_text(plan: Stages) -> None:
+    assert Stages.parse(str(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def test_plans_as_text(plan: Plan) -> None:
 )  # fmt: skip
 def test_texts_that_are_no_plans(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Plan.parse(text)
+        Stages.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -500,11 +500,11 @@ def test_texts_that_are_no_plans(text: str) -> None:
 )
 def test_extensions_that_are_refused(stage: Stage, words: str) -> None:
     with pytest.raises(IntrsError, match=words):
-        Plan((Stage(1000, RADII),)).extended(stage)
+        Stages((Stage(1000, RADII),)).extended(stage)
 
 
 def test_extensions_that_are_not() -> None:
-    plan = Plan((Stage(1000, (Fraction(1, 7), Fraction(1, 4))),))
+    plan = Stages((Stage(1000, (Fraction(1, 7), Fraction(1, 4))),))
     assert plan.extended(plan.last) == plan
     longer = plan.extended(Stage(1000, (STEP, Fraction(1, 7), Fraction(1, 2)))).extended(Stage(4000, (Fraction(1, 7),)))
     assert [rule.caps for rule in longer.rules(SMALL)] == [(1000,), (1000,), (1000, 2000, 4000)]
@@ -521,7 +521,7 @@ def test_an_extension_wastes_no_sample(form: Any) -> None:
 
     smooth, noise = Smooth(watched, Noise.of("discrete", "0.12"), seed=3, form=form), Noise.of("discrete", "0.12")
     certifier = Certifier(noise, 48, 800, ALPHA, "sound", form, 5)
-    plan = Plan((Stage(800, (Fraction(1, 20),)),))
+    plan = Stages((Stage(800, (Fraction(1, 20),)),))
     label = smooth.sample(IMAGE, 0, SELECTION, 100).top
     first = smooth.sample_until(IMAGE, 0, label, plan.rules(certifier))
     rules = plan.extended(Stage(6400, (Fraction(1, 20), Fraction(1, 10)))).rules(certifier)

@@ -17,7 +17,7 @@ from test_results import ROWS, RUN, row, write
 
 from intrs import metrics
 from intrs.errors import IntrsError
-from intrs.metrics import Log, Mean, Share
+from intrs.metrics import Mean, Results, Share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,13 +106,13 @@ def test_radii_are_compared_exactly(tmp_path: Path) -> None:
 def test_quarters_at_the_edge_of_every_radius(k: int) -> None:
     least = -(-((255 * k) ** 2) // 16)  # the first integer R2 with sqrt(R2)/255 >= k/4
     quarters = [Fraction(i, 4) for i in range(k + 1)]
-    assert Log.of(Path("r.tsv"), RUN, [row(0, least)]).quarters() == quarters
-    assert Log.of(Path("r.tsv"), RUN, [row(0, least - 1)]).quarters() == quarters[:-1]
+    assert Results.of(Path("r.tsv"), RUN, [row(0, least)]).quarters() == quarters
+    assert Results.of(Path("r.tsv"), RUN, [row(0, least - 1)]).quarters() == quarters[:-1]
 
 
 @pytest.mark.parametrize("rows", [[], [ROWS[1]]], ids=["nothing", "an abstention"])
 def test_quarters_of_little(rows: list[Row]) -> None:
-    log = Log.of(Path("r.tsv"), RUN, rows)
+    log = Results.of(Path("r.tsv"), RUN, rows)
     assert log.quarters() == [0]
     assert log.certified_accuracy(Fraction(0)) == log.answered() == Share(0, len(rows))
     assert log.certified_accuracy(Fraction(0), "answered").value is None

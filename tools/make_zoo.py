@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs import metrics, zoo
-from intrs.adaptive import Plan
+from intrs.adaptive import Stages
 from intrs.data.cifar10 import CLASSES, load_cifar10
 from intrs.errors import IntrsError
 from intrs.exchange.onnx_in import load
@@ -85,7 +85,7 @@ def read_card(path: Path) -> dict[str, Any]:
     return card
 
 
-def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
+def certified(log: metrics.Results, card: dict[str, Any]) -> dict[str, Any]:
     """What a results file says of a card's model: settings, and images that are right and certified, by radius."""
     run = log.run
     if run is None or run.command != "certify":
@@ -110,9 +110,9 @@ def certified(log: metrics.Log, card: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _radii(log: metrics.Log) -> list[Fraction]:
+def _radii(log: metrics.Results) -> list[Fraction]:
     """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
-    asked = Plan.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
+    asked = Stages.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
     quarters = log.quarters()
     radii = list(asked or (*quarters, quarters[-1] + Fraction(1, 4)))
     end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast
 
 from intrs import __version__, _core, zoo
-from intrs.adaptive import GIVE_UP, Plan
+from intrs.adaptive import GIVE_UP, Stages
 from intrs.adaptive.tables import squared
 from intrs.certificate import Abstained, Certified, Certifier, least_wins, parse_alpha
 from intrs.data import Images, open_data
@@ -91,7 +91,7 @@ class Job:
         """By which sampling stops, one a stage of the plan; none if every image gets n samples."""
         if not self.run.adaptive:
             return ()
-        return Plan.parse(self.run.adaptive).rules(replace(self.certifier, classes=self.network.classes))
+        return Stages.parse(self.run.adaptive).rules(replace(self.certifier, classes=self.network.classes))
 
     def answer(self, position: int, progress: Progress | None = None, before: Row | None = None) -> Row:
         """Sample and judge one image; before: its row in the run that this one extends."""
@@ -175,7 +175,7 @@ class Job:
         """Refuse an adaptive run of which no radius can be certified."""
         if not self.rules:
             return
-        rule, radii = self.rules[-1], Plan.parse(self.run.adaptive).last.radii
+        rule, radii = self.rules[-1], Stages.parse(self.run.adaptive).last.radii
         largest = rule.largest()
         if largest is None or (radii and largest < squared(min(radii))):
             raise IntrsError(
@@ -271,7 +271,7 @@ def open_job(request: Certify | Predict) -> Job:
     return assemble(run, network, images, request.threads)
 
 
-def _plan(request: Certify, certifier: Certifier) -> Plan | None:
+def _plan(request: Certify, certifier: Certifier) -> Stages | None:
     """What is asked of an adaptive run; None if every image is to get n samples."""
     if request.adaptive:
         return adaptive_plan(certifier, request.radii, request.precision, request.give_up)
@@ -282,12 +282,12 @@ def _plan(request: Certify, certifier: Certifier) -> Plan | None:
 
 def adaptive_plan(
     certifier: Certifier, radii: Sequence[str], precision: str | None = None, give_up: str | None = None
-) -> Plan:
+) -> Stages:
     """The plan of an adaptive run with at most the certifier's samples; without radii or precision, all quarters."""
     if precision is not None and give_up is not None:
         raise IntrsError("--give-up is for --radii; a run with --precision has no use for it")
     wanted = radii or ([] if precision is not None else _every_quarter(certifier))
-    return Plan.of(certifier.n, wanted, precision, GIVE_UP if give_up is None else give_up)
+    return Stages.of(certifier.n, wanted, precision, GIVE_UP if give_up is None else give_up)
 
 
 def _every_quarter(certifier: Certifier) -> list[Fraction]:

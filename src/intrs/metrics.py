@@ -19,7 +19,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import IO, TYPE_CHECKING, Literal
 
 from intrs import results
-from intrs.adaptive import Plan
+from intrs.adaptive import Stages
 from intrs.certificate import lower_bound, parse_alpha, upper_bound
 from intrs.errors import IntrsError
 from intrs.noise import PIXEL_RANGE, Noise
@@ -106,7 +106,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class Results:
     """The answers of one run; `run` and `rows` are there if intrs wrote it."""
 
     paths: tuple[Path, ...]
@@ -115,7 +115,7 @@ class Log:
     rows: tuple[Row, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, path: Path, run: Run, rows: Sequence[Row]) -> Log:
+    def of(cls, path: Path, run: Run, rows: Sequence[Row]) -> Results:
         """Of a results file of intrs."""
         return cls((path,), tuple(map(_answer_of_row, rows)), run, tuple(rows))
 
@@ -146,7 +146,7 @@ class Log:
 
     def was_asked(self, radius: Fraction) -> bool:
         """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
-        asked = Plan.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
+        asked = Stages.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
         return not asked or radius <= max(asked)
 
     def answered(self) -> Share:
@@ -206,16 +206,16 @@ def _at_least(squares: list[Fraction], radius: Fraction) -> int:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> Results:
     """The log in this file. IntrsError says what is wrong with it, and where."""
     first = next(_lines(path), "")
     columns = first.split("\t")
     if {"radius_sq", "counts"} <= set(columns):
         return _read_ours(path)
-    return Log((path,), _answers_of_log(path, columns))
+    return Results((path,), _answers_of_log(path, columns))
 
 
-def _read_ours(path: Path) -> Log:
+def _read_ours(path: Path) -> Results:
     sidecar = results.sidecar_path(path)
     if path.suffix == ".xz":
         raise IntrsError(f"{path}: results files of intrs are read as they were written; unpack it first (unxz)")
@@ -234,7 +234,7 @@ def _read_ours(path: Path) -> Log:
         raise IntrsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.max} images")
     results.check_rows(path, run, rows)
     _check_once(path, (row.idx for row in rows))
-    return Log.of(path, run, rows)
+    return Results.of(path, run, rows)
 
 
 def _answer_of_row(row: Row) -> Answer:
@@ -343,7 +343,7 @@ SAME_IN_PARTS = tuple(name for name in results.SAME if name not in ("first", "sk
 """What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
 
 
-def join(logs: Sequence[Log]) -> Log:
+def join(logs: Sequence[Results]) -> Results:
     """Parts of one run as one log. Refuses what was not made with the same settings, or has an image twice."""
     first = logs[0]
     for log in logs[1:]:
@@ -358,7 +358,7 @@ def join(logs: Sequence[Log]) -> Log:
                 raise IntrsError(f"cannot join {seen[answer.idx]} and {log.path}: image {answer.idx} is in both")
             seen[answer.idx] = log.path
     run = first.run and replace(first.run, max=sum(log.planned for log in logs))
-    return Log(
+    return Results(
         tuple(chain.from_iterable(log.paths for log in logs)),
         tuple(chain.from_iterable(log.answers for log in logs)),
         run,
@@ -371,7 +371,7 @@ def _differences(one: Run, two: Run) -> list[str]:
     return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in unequal]
 
 
-def check_comparable(logs: Sequence[Log]) -> None:
+def check_comparable(logs: Sequence[Results]) -> None:
     """Refuse to lay runs about different data beside each other.
 
     What an image's number and class are shows it: the same number must have the same class in every log.
@@ -388,7 +388,7 @@ def check_comparable(logs: Sequence[Log]) -> None:
     _check_common(logs)
 
 
-def _check_common(logs: Sequence[Log]) -> None:
+def _check_common(logs: Sequence[Results]) -> None:
     known = [log for log in logs if log.run]
     for one, two in pairwise(known):
         assert one.run

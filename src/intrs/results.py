@@ -19,7 +19,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
-from intrs.adaptive import Plan
+from intrs.adaptive import Stages
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError
 from intrs.files import lock, named, write_whole
@@ -71,7 +71,7 @@ class Run:
     kernels: str
     python: str
     platform: str
-    adaptive: str = ""  # intrs.adaptive.Plan as text; empty if every image gets n samples
+    adaptive: str = ""  # intrs.adaptive.Stages as text; empty if every image gets n samples
     note: str = ""  # CLASSICAL if the noise was continuous
     first: int = 0  # place of the first image in the data
 
@@ -251,7 +251,7 @@ def _run(found: dict[str, Any]) -> Run:
         if not (_is_number if field.type == "int" else _is_text)(field.name, values[field.name]):
             raise ValueError(f"field {field.name!r} is missing or wrong")
     run = Run(**values)
-    if run.adaptive and (run.command, run.n) != ("certify", Plan.parse(run.adaptive).last.n):
+    if run.adaptive and (run.command, run.n) != ("certify", Stages.parse(run.adaptive).last.n):
         raise ValueError("field 'adaptive' is not of this run")
     if run.note != (CLASSICAL if run.noise == "continuous" else ""):
         raise ValueError("field 'note' is not of this run")
@@ -488,18 +488,18 @@ def extend(path: Path, run: Run) -> Writer:
 
 def set_aside_path(path: Path, run: Run) -> Path:
     """Where the results are that an adaptive run with several stages extends: FILE.stage1, FILE.stage2, ..."""
-    return path.parent / f"{path.name}.stage{len(Plan.parse(run.adaptive).stages) - 1}"
+    return path.parent / f"{path.name}.stage{len(Stages.parse(run.adaptive).stages) - 1}"
 
 
 def set_aside(path: Path, run: Run) -> dict[int, Row]:
     """The rows by image that this run extends; none if it extends nothing or they are gone."""
-    if not run.adaptive or len((plan := Plan.parse(run.adaptive)).stages) < 2:
+    if not run.adaptive or len((plan := Stages.parse(run.adaptive)).stages) < 2:
         return {}
     aside = set_aside_path(path, run)
     if not aside.exists():
         return {}
     old, rows = read(aside)
-    before = Plan(plan.stages[:-1])
+    before = Stages(plan.stages[:-1])
     if differing := differences(old, replace(run, n=before.last.n, adaptive=str(before))):
         raise IntrsError(f"{aside} is not what {path} extends\n  " + "\n  ".join(differing))
     return {row.idx: row for row in rows}

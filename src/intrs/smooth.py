@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from intrs.adaptive import GIVE_UP, Plan
+from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
 from intrs.errors import IntrsError
 from intrs.exact import parse_seed
@@ -85,7 +85,7 @@ class Smooth:
             raise IntrsError(f"n0, the number of samples that select the class, must be at least 1, not {n0}")
         certifier = self.certifier(image.size, n, alpha)  # refuses wrong settings before anything is sampled
         if radii or precision is not None:
-            plan = Plan.of(n, radii, precision, give_up)
+            plan = Stages.of(n, radii, precision, give_up)
             plan.rules(certifier)  # refuses too
             return self._certify_adaptively(image, image_index, n0, certifier, plan, progress)
         selection = self.sample(image, image_index, SELECTION, n0)  # lines 1, 2
@@ -93,7 +93,7 @@ class Smooth:
         return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
 
     def _certify_adaptively(
-        self, image: NDArray[Any], index: int, n0: int, certifier: Certifier, plan: Plan, progress: Progress | None
+        self, image: NDArray[Any], index: int, n0: int, certifier: Certifier, plan: Stages, progress: Progress | None
     ) -> Certified | Abstained:
         selection = self.sample(image, index, SELECTION, n0)
         rules = plan.rules(replace(certifier, classes=len(selection.counts)))

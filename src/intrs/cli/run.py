@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs import results, zoo
-from intrs.adaptive import Plan, SpendingRule, UnionRule
+from intrs.adaptive import SpendingRule, Stages, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
@@ -19,7 +19,7 @@ from intrs.cli.screen import duration, meter, print_table, show, table
 from intrs.errors import IntrsError
 from intrs.exact import plain
 from intrs.job import Job, assemble, open_job, trained_sigma, work
-from intrs.metrics import Log
+from intrs.metrics import Results
 from intrs.noise import parse_sigma
 from intrs.request import REQUESTS
 
@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
         except KeyboardInterrupt:
             print(_how_to_resume(args, job, writer), file=sys.stderr)
             return INTERRUPTED
-        summarise(Log.of(path, job.run, writer.rows))
+        summarise(Results.of(path, job.run, writer.rows))
     if args.short:
         print(_how_to_run_in_full(job, rate))
     return 0
@@ -66,7 +66,7 @@ def _continued(args: Namespace, path: Path, job: Job) -> Job:
             f"{'' if run.adaptive else 'not'}; the two count votes by different rules; name other results with --out"
         )
     if old.adaptive:
-        plan = Plan.parse(old.adaptive).extended(Plan.parse(run.adaptive).last)
+        plan = Stages.parse(old.adaptive).extended(Stages.parse(run.adaptive).last)
         run = replace(run, adaptive=str(plan))
     return assemble(run, job.network, job.data, job.smooth.threads)
 
@@ -166,7 +166,7 @@ def _from_how_many(rule: SpendingRule, radius: Fraction) -> str:
     return next((f"from {n:,} samples on" for n, votes in looks if votes <= n), "out of reach")
 
 
-def summarise(log: Log) -> None:
+def summarise(log: Results) -> None:
     """The closing table."""
     assert log.run
     command = log.run.command

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from intrs.data import Images
     from intrs.experiments.plan import Plan, Sampling
     from intrs.job import Job, NewMeter
-    from intrs.metrics import Log
+    from intrs.metrics import Results
     from intrs.reports.training import Training
 
     Announce = Callable[[str, Sampling, Job, int], object]  # which of how many, what, its job, images left
@@ -52,7 +52,7 @@ class Found:
         """Values of an image."""
         return math.prod(self.data.image_shape)
 
-    def log(self, sampling: Sampling) -> Log | None:
+    def log(self, sampling: Sampling) -> Results | None:
         """The votes, if the plan has their network and they were counted."""
         path = self.path(sampling)
         return read(path) if self.plan.model(sampling.method, sampling.trained) and path.exists() else None

@@ -26,7 +26,7 @@ from intrs.experiments.plan import (
     other_numbers,
 )
 from intrs.experiments.run import NO_RUNTIME, attack_lacks, attacks
-from intrs.metrics import Answer, Log, Share
+from intrs.metrics import Answer, Results, Share
 from intrs.noise import PIXEL_RANGE, Noise
 from intrs.reports.runs import METHODS, paper
 from intrs.reports.tables import text
@@ -132,7 +132,7 @@ def _certified_accuracy(found: Found) -> Section:
 
 
 def _accuracy_rows(
-    log: Log, name: str, radii: Sequence[str], numbers: Sequence[str] | None, *, average: bool = True
+    log: Results, name: str, radii: Sequence[str], numbers: Sequence[str] | None, *, average: bool = True
 ) -> list[tuple[str, ...]]:
     def of(denominator: str) -> tuple[str, ...]:
         kind: Any = denominator
@@ -201,12 +201,12 @@ def _other_alphas(found: Found) -> Section:
     return _section(found, "e", tables, [note, FIGURE_ONLY, DENOMINATORS])
 
 
-def judged_again(log: Log, alpha: str, dimension: int) -> Log:
+def judged_again(log: Results, alpha: str, dimension: int) -> Results:
     """The certificates that the same votes give at another alpha."""
     assert log.run
     certifier = Certifier(Noise.of(log.run.noise, log.run.sigma), dimension, log.run.n, parse_alpha(alpha))
     judge = cache(certifier.judge)
-    return Log(log.paths, tuple(_answer(row, judge(_top(row.counts0), row.counts)) for row in log.rows))
+    return Results(log.paths, tuple(_answer(row, judge(_top(row.counts0), row.counts)) for row in log.rows))
 
 
 def _answer(row: Row, outcome: object) -> Answer:
@@ -240,7 +240,7 @@ def _predictions(found: Found) -> Section:
     return _section(found, "d", tables, [errata, INTERVALS], not_run)
 
 
-def _predicted(log: Log, found: Found) -> tuple[Share, Share]:
+def _predicted(log: Results, found: Found) -> tuple[Share, Share]:
     """Correct and abstained. Votes for certificates are judged as predictions."""
     assert log.run
     noise, seed, alpha = Noise.of(log.run.noise, log.run.sigma), int(log.run.seed, 0), parse_alpha(found.plan.alpha)
@@ -348,7 +348,7 @@ def _time_and_size(found: Found) -> Section:
     return _section(found, "h", [Table(title, columns, tuple(rows))] if rows else [], notes)
 
 
-def seconds(log: Log) -> float:
+def seconds(log: Results) -> float:
     """What the answers took, by their `time` column."""
     return sum(map(_seconds, (row.time for row in log.rows)))
 
@@ -390,7 +390,7 @@ def _no_engine(found: Found, letter: str) -> list[str]:
 
 
 def _done(found: Found, letter: str) -> str:
-    logs: list[tuple[Sampling, Log]] = [(s, log) for s in found.plan.needs(letter) if (log := found.log(s))]
+    logs: list[tuple[Sampling, Results]] = [(s, log) for s in found.plan.needs(letter) if (log := found.log(s))]
     images = sorted({len(log.rows) for _, log in logs})
     time = sum(seconds(log) for _, log in logs)
     fixed = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in logs if not s.adaptive}))
@@ -405,7 +405,7 @@ def _done(found: Found, letter: str) -> str:
     )
 
 
-def _adaptive_ones(logs: Sequence[tuple[Sampling, Log]]) -> str:
+def _adaptive_ones(logs: Sequence[tuple[Sampling, Results]]) -> str:
     """How many runs are adaptive, and what they took."""
     taken = [[row.n for row in log.rows] for sampling, log in logs if sampling.adaptive]
     if not taken:

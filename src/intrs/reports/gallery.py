@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
-    from intrs.metrics import Answer, Log
+    from intrs.metrics import Answer, Results
     from intrs.reports.runs import Entry
     from intrs.results import Row
 
@@ -67,7 +67,7 @@ def open_named(entries: Sequence[Entry], data: str) -> Images:
     return open_data(data, next((entry.log.run.split for entry in entries if entry.log.run), "test"))
 
 
-def _shipped(log: Log) -> Images | None:
+def _shipped(log: Results) -> Images | None:
     """Only what ships is opened unasked: a stranger's file must not name folders to read."""
     if log.run is None or log.run.data not in zoo.data_names():
         return None
@@ -75,7 +75,7 @@ def _shipped(log: Log) -> Images | None:
     return images if images.sha256 == log.run.data_sha256 else None
 
 
-def _belongs(log: Log, images: Images, *, strict: bool) -> bool:
+def _belongs(log: Results, images: Images, *, strict: bool) -> bool:
     """Whether these are the images of the log: by their hash, or for a log without one by their labels."""
     if log.run is not None:
         if strict and images.sha256 != log.run.data_sha256:
@@ -113,7 +113,7 @@ def _run(
     }  # fmt: skip
 
 
-def _card(pictures: dict[str, str], log: Log, line: int, images: Images, position: int) -> dict[str, Any]:
+def _card(pictures: dict[str, str], log: Results, line: int, images: Images, position: int) -> dict[str, Any]:
     answer, image = log.answers[line], images.images[position]
     key = f"{images.sha256[:16]}-{answer.idx}"
     if key not in pictures:
@@ -133,7 +133,7 @@ def _votes(row: Row) -> dict[str, Any]:
     return {"votes": row.votes, "n": sum(row.counts), "top": [[c, row.counts[c]] for c in top if row.counts[c]]}
 
 
-def _noisy(log: Log, index: int, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _noisy(log: Results, index: int, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Sample 0 of the estimation, as far as a screen can show it."""
     assert log.run
     drawn = noisy_images(image, Noise.of(log.run.noise, log.run.sigma), int(log.run.seed, 0), index, 0, 1)

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from intrs.adaptive import GIVE_UP, Plan
+from intrs.adaptive import GIVE_UP, Stages
 from intrs.reports.tables import text
 from intrs.reports.words import bound_name, is_classical
 from intrs.request import REQUESTS
@@ -14,7 +14,7 @@ from intrs.request import REQUESTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.adaptive.plan import Stage
+    from intrs.adaptive.stages import Stage
     from intrs.reports.runs import Entry
     from intrs.results import Run
 
@@ -74,7 +74,7 @@ def repeat(run: Run, path: str) -> str:
     """
     if not run.adaptive:
         return shlex.join([*_words(run), "--out", path])
-    stages = Plan.parse(run.adaptive).stages
+    stages = Stages.parse(run.adaptive).stages
     again = [["--resume"] if i else [] for i in range(len(stages))]
     lines = ([*_words(replace(run, n=stage.n)), *_asked(stage), "--out", path] for stage in stages)
     return "\n".join(shlex.join([*words, *more]) for words, more in zip(lines, again, strict=True))

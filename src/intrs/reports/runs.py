@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import IntrsError
 from intrs.exact import plain
-from intrs.metrics import Log, Share, check_comparable, join, read
+from intrs.metrics import Results, Share, check_comparable, join, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Entry:
     """A run and the name under which it is shown."""
 
     name: str
-    log: Log
+    log: Results
     method: str = ""  # of METHODS, if known: a results file does not say it
 
     @property
@@ -67,7 +67,7 @@ def open_runs(paths: Sequence[Path], names: Sequence[str] = (), *, joined: bool 
     return [Entry(name, log) for name, log in zip(names or _names(logs), logs, strict=True)]
 
 
-def _names(logs: Sequence[Log]) -> list[str]:
+def _names(logs: Sequence[Results]) -> list[str]:
     """Models with their noise, or file names; made different if need be."""
     made = [_name(log) for log in logs]
     counts = Counter(made)
@@ -76,7 +76,7 @@ def _names(logs: Sequence[Log]) -> list[str]:
     return [f"{name} ({i})" if counts[name] > 1 else name for i, name in enumerate(made, 1)]
 
 
-def _name(log: Log) -> str:
+def _name(log: Results) -> str:
     if not log.run:
         return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", log.path.name)[:LONGEST_NAME] or log.path.name
     model, sigma = re.sub(r"\.onnx$", "", Path(log.run.model).name)[:LONGEST_NAME], plain(Fraction(log.run.sigma))

@@ -15,7 +15,7 @@ from intrs.text import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.metrics import Log, Mean, Share
+    from intrs.metrics import Mean, Results, Share
     from intrs.reports.runs import Entry
 
 NOTHING = '<td class="none">–</td>'
@@ -59,7 +59,7 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
     return f'<tr data-run="{number}">{"".join(cells)}</tr>'
 
 
-def _samples(log: Log) -> str:
+def _samples(log: Results) -> str:
     assert log.run
     if not log.run.adaptive:
         return f"{log.run.n:,}"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from intrs.adaptive import Plan
+from intrs.adaptive import Stages
 from intrs.certificate import parse_alpha
 from intrs.exact import plain
 from intrs.metrics import FEWEST_FOR_NORMAL
@@ -16,7 +16,7 @@ from intrs.noise import PIXEL_RANGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from intrs.metrics import Log, Share
+    from intrs.metrics import Results, Share
     from intrs.reports.runs import Entry
     from intrs.results import Run
 
@@ -44,7 +44,7 @@ def percent(share: Share) -> str:
     return "–" if share.value is None else f"{100 * share.value:.1f} %"
 
 
-def headline_radius(log: Log) -> Fraction:
+def headline_radius(log: Results) -> Fraction:
     """The first of a few radii at which anything is certified."""
     return next((r for r in HEADLINE_RADII if log.certified_accuracy(r).part), Fraction(0))
 
@@ -257,7 +257,7 @@ SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 
 def _until(run: Run) -> str:
     """When an adaptive run stops."""
-    radii = Plan.parse(run.adaptive).last.radii
+    radii = Stages.parse(run.adaptive).last.radii
     return f"at most {run.n:,}" + (f", until r = {', '.join(map(plain, radii))} is decided" if radii else "")
 
 

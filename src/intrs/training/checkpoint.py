@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLOAT = "float.safetensors"
 MOST_WEIGHTS = 2**32
 
-Log = list[dict[str, Any]]
+History = list[dict[str, Any]]
 
 
 class Checkpoint:
@@ -37,7 +37,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
         self.folder, self.recipe, self._sha256 = folder, recipe, ""
-        self.log: Log = []
+        self.log: History = []
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder, os.O_RDONLY)

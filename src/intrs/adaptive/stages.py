@@ -52,7 +52,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Stages:
     """The stages of a run: what was asked for first, and each extension, which goes on where the one before stopped."""
 
     stages: tuple[Stage, ...]
@@ -61,14 +61,14 @@ class Plan:
     def of(
         cls, n: int, radii: Sequence[str | float | Fraction] = (), precision: str | float | Fraction | None = None,
         give_up: str | float | Fraction = GIVE_UP,
-    ) -> Plan:  # fmt: skip
+    ) -> Stages:  # fmt: skip
         """A run of one stage."""
         exact = tuple(sorted({parse_fraction(radius, "a radius") for radius in radii}))
         share = parse_fraction(give_up, "the probability of giving up")
         return cls((Stage(n, exact, share, parse_percent(precision, "the precision")),))
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> Stages:
         """The plan whose `str` is this text; ValueError if there is none."""
         parts = text.split("; ")
         matches = [TEXT.fullmatch(part) for part in parts[: MOST_STAGES + 1]]
@@ -92,14 +92,14 @@ class Plan:
         """What is asked for now."""
         return self.stages[-1]
 
-    def extended(self, stage: Stage) -> Plan:
+    def extended(self, stage: Stage) -> Stages:
         """The plan that goes on with `stage`; refused, with the reason, where that would not be valid."""
         if stage == self.last:
             return self
         self.check_extension(self.last, stage)
         if len(self.stages) == MOST_STAGES:
             raise IntrsError(f"this run was extended {MOST_STAGES - 1} times; begin another one")
-        return Plan((*self.stages, stage))
+        return Stages((*self.stages, stage))
 
     def check_extension(self, before: Stage, after: Stage) -> None:
         """Section 6 of docs/adaptive.md: what may be asked for after the votes were seen."""
@@ -128,7 +128,7 @@ class Plan:
 
 
 @lru_cache(maxsize=64)
-def _rules(plan: Plan, certifier: Certifier) -> tuple[Rule, ...]:
+def _rules(plan: Stages, certifier: Certifier) -> tuple[Rule, ...]:
     found: list[Rule] = []
     first = plan.stages[0]
     for stage in plan.stages:
