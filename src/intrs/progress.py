@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -131,13 +132,12 @@ class _NotebookBar(_Display):
         if time.monotonic() - self._last < SECONDS_BETWEEN_UPDATES and not finished:
             return
         self._last = time.monotonic()
-        from IPython.display import HTML, display
-
+        notebook = import_module("IPython.display")
         words = [progress.note, rate, f"{left} left" if left and not finished else ""]
         bar = f'<progress max="{progress.total}" value="{progress.done}" style="width:20em"></progress>'
-        shown = HTML(f"<div>{bar} {escape(', '.join(word for word in words if word))}</div>")
+        shown = notebook.HTML(f"<div>{bar} {escape(', '.join(word for word in words if word))}</div>")
         if self._handle is None:
-            self._handle = display(shown, display_id=True)
+            self._handle = notebook.display(shown, display_id=True)
         else:
             self._handle.update(shown)
 
