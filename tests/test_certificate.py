@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from flint import ctx
 
-from intrs import certificate
+from intrs.balls import ball
 from intrs.certificate import (
     Abstained,
     Certified,
@@ -29,8 +29,10 @@ from intrs.certificate import (
     prediction_passes,
     upper_bound,
 )
+from intrs.certificate.bounds import one_class_radius_sq, paper_radius_sq, two_class_radius_sq
+from intrs.certificate.confidence import _lower_by_bisection, lower_multiple
 from intrs.errors import IntrsError
-from intrs.noise import Noise, ball
+from intrs.noise import Noise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,7 +173,7 @@ def test_no_classifier_beats_the_certificate(kind: str, sigma: str, longest_sq: 
     noise, tight = Noise.of(kind, sigma), 0
     for p in np.linspace(0.51, 0.995, 40):
         exact = Fraction(int(p * 2**64), 2**64)
-        r_sq = certificate._one_class_radius_sq(noise, 2, exact)
+        r_sq = one_class_radius_sq(noise, 2, exact)
         values = {delta: worst(noise, delta, float(p)) for delta in shifts(longest_sq)}
         assert all(v > 0.5 + 1e-9 for delta, v in values.items() if sum(c * c for c in delta) <= r_sq)
         broken = min((sum(c * c for c in d) for d, v in values.items() if v <= 0.5), default=None)
@@ -185,7 +187,7 @@ def test_the_naive_quantile_is_beaten_and_its_safe_form_is_not_on_an_axis() -> N
     for p in np.linspace(0.51, 0.99, 40):
         exact = Fraction(int(p * 2**64), 2**64)
         naive = next(t for t in range(100) if float(noise.cdf(t)) >= p)
-        safe = math.isqrt(certificate._paper_radius_sq(noise, exact))
+        safe = math.isqrt(paper_radius_sq(noise, exact))
         beaten += naive > 0 and worst(noise, (naive,), float(p)) < 0.5
         assert safe == 0 or worst(noise, (safe,), float(p)) > 0.5
     assert beaten >= 15
@@ -215,7 +217,7 @@ def test_two_classes_no_classifier_beats_the_certificate() -> None:
     for p_a, p_b in itertools.product(np.linspace(0.3, 0.99, 12), np.linspace(0.01, 0.49, 9)):
         if p_b < p_a and p_a + p_b <= 1:
             a, b = (Fraction(int(p * 2**64), 2**64) for p in (p_a, p_b))
-            r_sq = certificate._two_class_radius_sq(noise, 2, a, b)
+            r_sq = two_class_radius_sq(noise, 2, a, b)
             for delta in shifts(r_sq):
                 assert worst(noise, delta, float(a)) + worst(noise, delta, 1 - float(b)) > 1 + 1e-9
             certified += r_sq > 0
@@ -229,16 +231,16 @@ def test_the_continuous_two_class_radius_is_not_sound_for_discrete_noise() -> No
     continuous = float(noise.grid_sigma) / 2 * (GAUSS.inv_cdf(p_a) - GAUSS.inv_cdf(p_b))
     assert continuous > 6.03
     assert worst(noise, (6,), p_a - 1e-12) + worst(noise, (6,), 1 - p_b) < 1 - 1e-4
-    assert certificate._two_class_radius_sq(noise, 1, Fraction(p_a), Fraction(p_b)) < 36
+    assert two_class_radius_sq(noise, 1, Fraction(p_a), Fraction(p_b)) < 36
 
 
 @pytest.mark.parametrize("kind", ["discrete", "rounded"])
 def test_two_classes_are_at_least_as_good_as_one(kind: str) -> None:
     noise = Noise.of(kind, "0.12")
     for p in (Fraction(51, 100), Fraction(7, 10), Fraction(99, 100), 1 - STEP * 2**50):
-        one = certificate._one_class_radius_sq(noise, 3072, p)
-        assert certificate._two_class_radius_sq(noise, 3072, p, 1 - p) == one
-        radii = [certificate._two_class_radius_sq(noise, 3072, p, (1 - p) * Fraction(k, 10)) for k in (9, 5, 1)]
+        one = one_class_radius_sq(noise, 3072, p)
+        assert two_class_radius_sq(noise, 3072, p, 1 - p) == one
+        radii = [two_class_radius_sq(noise, 3072, p, (1 - p) * Fraction(k, 10)) for k in (9, 5, 1)]
         assert [one, *radii] == sorted([one, *radii])
 
 
@@ -279,7 +281,7 @@ def test_lower_bound_against_exact_rational_tails(alpha: str) -> None:
         p = lower_bound(votes, n, level)
         assert exact_tail(votes, n, p) < level <= exact_tail(votes, n, p + STEP)
         assert upper_bound(n - votes, n, level) == 1 - p
-        assert certificate._lower_by_bisection(votes, n, level) == p * 2**64
+        assert _lower_by_bisection(votes, n, level) == p * 2**64
 
 
 def test_lower_bound_of_no_votes_and_upper_bound_of_all() -> None:
@@ -289,11 +291,11 @@ def test_lower_bound_of_no_votes_and_upper_bound_of_all() -> None:
 
 
 def test_lower_bound_is_proved_whatever_the_guess() -> None:
-    p = certificate._lower(9_000, 10_000, ALPHA)
+    p = lower_multiple(9_000, 10_000, ALPHA)
     for guess in (1, p, p + 5, p - 10**6, p + 10**12, 2**63, 2**64 - 1):
-        assert certificate._lower(9_000, 10_000, ALPHA, guess) == p
+        assert lower_multiple(9_000, 10_000, ALPHA, guess) == p
     with ctx.workprec(20):
-        assert certificate._lower(9_000, 10_000, ALPHA) == p
+        assert lower_multiple(9_000, 10_000, ALPHA) == p
 
 
 def test_lower_bound_against_arb_beta() -> None:
@@ -308,7 +310,7 @@ def test_lower_bound_against_arb_beta() -> None:
 @pytest.mark.parametrize(("votes", "n"), [(1, 1000), (3, 1000), (999, 1000)])
 def test_lower_bound_where_floats_fail(votes: int, n: int) -> None:
     for alpha in (1 - Fraction(1, 10**30), Fraction(1, 10**400)):
-        j = certificate._lower(votes, n, alpha)
+        j = lower_multiple(votes, n, alpha)
         assert j == 0 or exact_tail(votes, n, j * STEP) < alpha
         assert exact_tail(votes, n, (j + 1) * STEP) >= alpha
 
