@@ -492,8 +492,8 @@ def test_texts_that_are_no_plans(text: str) -> None:
     ("stage", "words"),
     [
         (Stage(500, RADII), "can be extended, not cut"),
-        (Stage(3000, RADII), "doublings of the first --n, such as 2000 or 4000"),
-        (Stage(1500, RADII), "doublings of the first --n, such as 1000 or 2000"),
+        (Stage(3000, RADII), "doublings of the first n, such as 2000 or 4000"),
+        (Stage(1500, RADII), "doublings of the first n, such as 1000 or 2000"),
         (Stage(1000, (Fraction(1, 7),)), "not declared when the run began"),
         (Stage(1000, precision=Fraction(1, 100)), "spend it twice"),
     ],

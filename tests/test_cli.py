@@ -987,7 +987,7 @@ def test_kill_and_resume_of_an_extension(
     ("options", "words"),
     [
         (("--adaptive", "--radii", ".25", "--n", "2000"), "can be extended, not cut to 2000"),
-        (("--adaptive", "--radii", ".25", "--n", "4000"), "doublings of the first --n, such as 3000 or 6000"),
+        (("--adaptive", "--radii", ".25", "--n", "4000"), "doublings of the first n, such as 3000 or 6000"),
         (("--adaptive", "--radii", ".25,.333", "--n", "3000"), "radius 0.333 was not declared when the run began"),
         (("--adaptive", "--precision", "1%", "--n", "3000"), "spend it twice"),
         (("--n", "3000"), "it is adaptive"),

@@ -43,7 +43,7 @@ def at_precision(bits: int) -> Iterator[None]:
         yield
 
 
-def precision() -> int:
+def working_bits() -> int:
     """The bits of the `at_precision` that we are in."""
     from flint import ctx
 

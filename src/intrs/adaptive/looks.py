@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import isqrt
 from typing import TYPE_CHECKING
 
-from intrs.errors import IntrsError
+from intrs.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,13 +19,16 @@ RESERVE = Fraction(1, 20)  # of what is left of alpha: kept at every cap for an 
 LEVEL_BITS = 96  # levels are multiples of 2^-96, rounded down
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """spent[k] is what may be spent of alpha up to looks[k]; caps are the looks at which a run may end."""
 
     looks: tuple[int, ...]
     spent: tuple[Fraction, ...]
     caps: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Schedule({len(self.looks)} looks from {self.looks[0]} to {self.looks[-1]} samples, caps={self.caps})"
 
     @property
     def levels(self) -> tuple[Fraction, ...]:
@@ -51,7 +54,7 @@ def schedule(
     for cap, level in zip(caps, levels, strict=True):
         budget = (1 - RESERVE) * (level - before)
         if cap <= begin or budget <= 0:
-            raise IntrsError(f"nothing of alpha is left for an extension to {cap} samples; begin a run of its own")
+            raise SettingsError(f"nothing of alpha is left for an extension to {cap} samples; begin a run of its own")
         span = _pace(cap) - _pace(begin)
         for n in _between(begin, cap, ratio):
             looks.append(n)

@@ -14,9 +14,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from intrs.adaptive.looks import WIDE, Schedule, schedule
-from intrs.adaptive.tables import Tables, make_tables, squared
+from intrs.adaptive.tables import RuleTables, make_tables, squared
 from intrs.certificate import Abstained, Certified, Certifier, lower_bound, runner_up, upper_bound
-from intrs.errors import IntrsError
+from intrs.errors import SettingsError
+from intrs.values import ByFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ DOUBT_OF_REACH = Fraction(1, 1000)  # and takes a bound of this level for what i
 
 
 @dataclass(frozen=True)
-class Rule(ABC):
+class Rule(ByFields, ABC):
     """What the certifier says is valid for one number of samples; a rule spreads its alpha over all looks."""
 
     certifier: Certifier  # of the last cap
@@ -62,7 +63,7 @@ class Rule(ABC):
     def look(self, n: int) -> int:
         """Which look, from 0, takes place after n samples."""
         if n not in self._places:
-            raise IntrsError(f"the rule does not look after {n} samples")
+            raise SettingsError(f"the rule does not look after {n} samples")
         return self._places[n]
 
     def following(self, n: int) -> int:
@@ -94,7 +95,7 @@ class SpendingRule(Rule):
     give_up: Fraction  # the probability of giving a radius up early where the last cap would be a coin flip
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> RuleTables:
         """The integers that decide."""
         return make_tables(self.certifier, self.caps, self.declared, max(self.radii))
 

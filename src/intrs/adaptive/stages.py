@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
 from intrs.adaptive.tables import STEP
-from intrs.errors import IntrsError
-from intrs.exact import parse_fraction, parse_percent
+from intrs.errors import IntrsError, SettingsError
+from intrs.exact import Count, Number, parse_count, parse_fraction, parse_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +34,15 @@ class Stage:
     precision: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise IntrsError(f"the number of samples must be at least 1, not {self.n}")
+        object.__setattr__(self, "n", parse_count(self.n, "n, the number of samples"))
         if bool(self.radii) == (self.precision is not None):
-            raise IntrsError("an adaptive run decides radii or reaches a precision: ask for one of the two")
+            raise SettingsError("an adaptive run decides radii or reaches a precision: ask for one of the two")
         if self.precision is not None and not 0 < self.precision < 1:
-            raise IntrsError(f"the precision must lie between 0 and 1, such as 1%, not {self.precision}")
+            raise SettingsError(f"the precision must lie between 0 and 1, such as 1%, got {self.precision}")
         if len(self.radii) > MOST_RADII or any(not 0 <= radius <= LARGEST_RADIUS for radius in self.radii):
-            raise IntrsError(f"at most {MOST_RADII} radii can be asked for, each from 0 to {LARGEST_RADIUS}")
+            raise SettingsError(f"at most {MOST_RADII} radii can be asked for, each from 0 to {LARGEST_RADIUS}")
         if not 0 <= self.give_up < 1:
-            raise IntrsError(f"the probability of giving up must be at least 0 and below 1, not {self.give_up}")
+            raise SettingsError(f"the probability of giving up must be at least 0 and below 1, got {self.give_up}")
 
     def __str__(self) -> str:
         if self.precision is not None:
@@ -59,30 +58,31 @@ class Stages:
 
     @classmethod
     def of(
-        cls, n: int, radii: Sequence[str | float | Fraction] = (), precision: str | float | Fraction | None = None,
-        give_up: str | float | Fraction = GIVE_UP,
+        cls, n: Count, radii: Number | Sequence[Number] = (), precision: Number | None = None,
+        give_up: Number = GIVE_UP,
     ) -> Stages:  # fmt: skip
         """A run of one stage."""
-        exact = tuple(sorted({parse_fraction(radius, "a radius") for radius in radii}))
+        asked = [radii] if isinstance(radii, str | int | float | Fraction) else radii
+        exact = tuple(sorted({parse_fraction(radius, "a radius") for radius in asked}))
         share = parse_fraction(give_up, "the probability of giving up")
-        return cls((Stage(n, exact, share, parse_percent(precision, "the precision")),))
+        return cls((Stage(cast("int", n), exact, share, parse_percent(precision, "the precision")),))
 
     @classmethod
     def parse(cls, text: str) -> Stages:
-        """The plan whose `str` is this text; ValueError if there is none."""
+        """The stages whose `str` is this text; ValueError if there is none."""
         parts = text.split("; ")
         matches = [TEXT.fullmatch(part) for part in parts[: MOST_STAGES + 1]]
         if len(parts) > MOST_STAGES or not all(matches):
-            raise ValueError("not a plan")
+            raise ValueError("not the stages of a run")
         try:
-            plan = cls(tuple(_stage(*match.groups()) for match in matches if match))
-            for before, after in zip(plan.stages, plan.stages[1:], strict=False):
-                plan.check_extension(before, after)
+            found = cls(tuple(_stage(*match.groups()) for match in matches if match))
+            for before, after in zip(found.stages, found.stages[1:], strict=False):
+                found.check_extension(before, after)
         except (IntrsError, ZeroDivisionError) as error:
             raise ValueError(str(error)) from None
-        if str(plan) != text:
-            raise ValueError("not written as plans are")
-        return plan
+        if str(found) != text:
+            raise ValueError("not written as stages are")
+        return found
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.stages))
@@ -93,45 +93,47 @@ class Stages:
         return self.stages[-1]
 
     def extended(self, stage: Stage) -> Stages:
-        """The plan that goes on with `stage`; refused, with the reason, where that would not be valid."""
+        """The stages that go on with `stage`; refused, with the reason, where that would not be valid."""
         if stage == self.last:
             return self
         self.check_extension(self.last, stage)
         if len(self.stages) == MOST_STAGES:
-            raise IntrsError(f"this run was extended {MOST_STAGES - 1} times; begin another one")
+            raise SettingsError(f"this run was extended {MOST_STAGES - 1} times; begin another one")
         return Stages((*self.stages, stage))
 
     def check_extension(self, before: Stage, after: Stage) -> None:
         """Section 6 of docs/adaptive.md: what may be asked for after the votes were seen."""
         if (before.precision is None) != (after.precision is None):
-            raise IntrsError(
+            raise SettingsError(
                 "a run that decides radii and one that reaches a precision spend alpha in different ways: "
-                "changing over would spend it twice; write other results with --out"
+                "changing over would spend it twice; begin a run of its own"
             )
         if after.n < before.n:
-            raise IntrsError(f"the run was made for up to {before.n} samples; it can be extended, not cut to {after.n}")
+            raise SettingsError(
+                f"the run was made for up to {before.n} samples; it can be extended, not cut to {after.n}"
+            )
         if after.n != (fewer := doublings(self.stages[0].n, after.n)[-1]):
-            raise IntrsError(
+            raise SettingsError(
                 f"the run cannot be extended to {after.n} samples: what each look may spend has to be fixed before the "
-                f"votes are seen, and it is for doublings of the first --n, such as {fewer} or {2 * fewer}"
+                f"votes are seen, and it is for doublings of the first n, such as {fewer} or {2 * fewer}"
             )
         new = [r for r in after.radii if r not in self.stages[0].radii and r % STEP]
         if new:
-            raise IntrsError(
+            raise SettingsError(
                 f"radius {float(new[0]):g} was not declared when the run began: a radius that is chosen after seeing "
                 f"the votes needs a table that was fixed before. Multiples of {float(STEP):g} have one"
             )
 
     def rules(self, certifier: Certifier) -> tuple[Rule, ...]:
-        """One rule a stage; each begins where the one before stopped."""
+        """One rule per stage; each begins where the one before stopped."""
         return _rules(self, certifier)
 
 
 @lru_cache(maxsize=64)
-def _rules(plan: Stages, certifier: Certifier) -> tuple[Rule, ...]:
+def _rules(stages: Stages, certifier: Certifier) -> tuple[Rule, ...]:
     found: list[Rule] = []
-    first = plan.stages[0]
-    for stage in plan.stages:
+    first = stages.stages[0]
+    for stage in stages.stages:
         found.append(_rule(stage, certifier.for_samples(stage.n), doublings(first.n, stage.n), first.radii))
     return tuple(found)
 
@@ -148,7 +150,7 @@ def _rule(stage: Stage, certifier: Certifier, caps: tuple[int, ...], declared: t
     if stage.precision is None and certifier.form == "one":
         return SpendingRule(certifier, caps, declared, stage.radii, stage.give_up)
     if stage.give_up != GIVE_UP:
-        raise IntrsError("when to give up can be chosen for radii in the one-class form only")
+        raise SettingsError("when to give up can be chosen for radii in the one-class form only")
     return UnionRule(certifier, caps, stage.radii, stage.precision)
 
 

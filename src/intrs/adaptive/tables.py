@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count, takewhile
@@ -18,6 +18,7 @@ from intrs.adaptive.boundary import P_ONE, boundary
 from intrs.adaptive.looks import CLOSE, Schedule, schedule
 from intrs.certificate import BOUNDS, Certifier
 from intrs.noise import LAWS, PIXEL_RANGE
+from intrs.search import first_that_holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,17 +37,23 @@ class Threshold:
     radius: Fraction
     radius_sq: int
     p: int  # a class of probability p / 2^40 has at least this radius
-    accept: tuple[int, ...]
-    crossing: Fraction  # P[accepted at any look] is at most this if the class is less probable than p / 2^40
+    accept: tuple[int, ...] = field(repr=False)
+    crossing: Fraction = field(
+        repr=False
+    )  # P[accepted at any look] is at most this if the class is less probable than p / 2^40
 
 
-@dataclass(frozen=True)
-class Tables:
+@dataclass(frozen=True, repr=False)
+class RuleTables:
     """The thresholds of every radius in ascending order, the first being 0: the class itself."""
 
     certifier: Certifier
     schedule: Schedule
     thresholds: tuple[Threshold, ...]
+
+    def __repr__(self) -> str:
+        largest = f" up to {float(self.thresholds[-1].radius):g}" if self.thresholds else ""
+        return f"RuleTables({self.certifier.noise}, {len(self.thresholds)} radii{largest}, {self.schedule})"
 
     def radius_sq(self, look: int, votes: int) -> int | None:
         """The largest squared radius that so many votes certify at this look; None is an abstention."""
@@ -81,7 +88,7 @@ class Tables:
 @lru_cache(maxsize=16)
 def make_tables(
     certifier: Certifier, caps: tuple[int, ...], declared: tuple[Fraction, ...], largest: Fraction
-) -> Tables:
+) -> RuleTables:
     """The tables of every radius up to the largest, or up to what can be certified within the last cap.
 
     The certifier's n is the last cap. declared: radii beside the multiples of STEP. The table of a radius does not
@@ -101,7 +108,7 @@ def make_tables(
         if all(votes > n for votes, n in zip(raw, planned.looks, strict=True)):
             break
         thresholds.append(Threshold(radius, radius_sq, p, _curtailed(raw, planned), made.crossing))
-    return Tables(certifier, planned, tuple(thresholds))
+    return RuleTables(certifier, planned, tuple(thresholds))
 
 
 def _ascending(declared: Sequence[Fraction]) -> Iterator[Fraction]:
@@ -123,13 +130,9 @@ def least_probability(certifier: Certifier, radius_sq: int) -> int | None:
         found = certifier.radius_sq_at(Fraction(p, P_ONE))
         return found is not None and found >= radius_sq
 
-    low, high = P_ONE // 2, P_ONE - 1  # half is never enough
-    if not suffices(high):
+    if not suffices(P_ONE - 1):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
+    return first_that_holds(suffices, P_ONE // 2, P_ONE - 1)  # half is never enough
 
 
 def _curtailed(accept: Sequence[int], planned: Schedule) -> tuple[int, ...]:
@@ -142,7 +145,7 @@ def _curtailed(accept: Sequence[int], planned: Schedule) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _reject(tables: Tables, radius: Fraction, give_up: Fraction) -> tuple[int, ...]:
+def _reject(tables: RuleTables, radius: Fraction, give_up: Fraction) -> tuple[int, ...]:
     """The same kind of test the other way round: the class is less probable than what makes the last look a coin flip.
 
     It costs nothing of alpha. Giving up is certain where the votes still to come cannot be enough.

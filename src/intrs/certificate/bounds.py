@@ -14,8 +14,8 @@ from intrs.balls import (
     decide,
     normal_upper_quantile,
     normal_upper_tail,
-    precision,
     strictly_below,
+    working_bits,
 )
 from intrs.noise import poisson_excess
 from intrs.search import last_that_holds
@@ -91,7 +91,7 @@ def one_class_radius_sq(noise: Noise, dimension: int, p: Fraction) -> int:
 def _largest_square_below_reach(noise: Noise, dimension: int, p: Fraction) -> int | None:
     best, bare = 0, normal_upper_quantile(ball(1 - p))
     for r in _widths(noise):
-        if (channel := _channel(noise, dimension, r, precision())) is None:
+        if (channel := _channel(noise, dimension, r, working_bits())) is None:
             continue
         if (channel.s * bare) ** 2 <= best + 1:
             break  # reach <= s Phi^-1(p), and s falls from here on
@@ -115,10 +115,10 @@ def _a_beats_b(noise: Noise, dimension: int, r: Fraction, p_a: Fraction, p_b: Fr
     """Equation (13): least(A) > 1 - least(not B)."""
 
     def attempt() -> bool | None:
-        channel = _channel(noise, dimension, r, precision())
+        channel = _channel(noise, dimension, r, working_bits())
         if channel is None:
             return False
-        quantiles = (_quantile(noise, dimension, r, p, precision()) for p in (p_a, 1 - p_b))
+        quantiles = (_quantile(noise, dimension, r, p, working_bits()) for p in (p_a, 1 - p_b))
         return certainly_less(1, sum((channel.least(q, distance_sq) for q in quantiles), start=ball(0)))
 
     return bool(decide(attempt))
@@ -135,6 +135,8 @@ def paper_radius_sq(noise: Noise, p: Fraction) -> int:
     """Section 7: the square of the largest t >= 0 with P[n <= t] <= p, and 0 if there is none."""
 
     def at_most_p(t: int) -> bool:
-        return bool(decide(lambda: certainly_less(noise.cdf(t, precision()), ball(p))))  # never equal: transcendental
+        return bool(
+            decide(lambda: certainly_less(noise.cdf(t, working_bits()), ball(p)))
+        )  # never equal: transcendental
 
     return last_that_holds(at_most_p, 0) ** 2

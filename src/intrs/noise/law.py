@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Literal, cast
 
-from intrs.balls import BITS, at_precision, ball, normal_upper_tail, pi, precision
+from intrs.balls import BITS, at_precision, ball, normal_upper_tail, pi, working_bits
 from intrs.errors import SettingsError
 from intrs.exact import Number, parse_fraction, plain
 from intrs.values import html_table
@@ -159,7 +159,7 @@ def poisson_excess(t_squared: arb) -> arb:
     """Equation (5): eps(t) = 2 * sum over k >= 1 of exp(-2 pi^2 t^2 k^2), with the rest of the series enclosed."""
     q = (-2 * pi() ** 2 * t_squared).exp()
     total, k = ball(0), 1
-    while (term := q ** (k * k)) > ball(2) ** -precision():
+    while (term := q ** (k * k)) > ball(2) ** -working_bits():
         total, k = total + term, k + 1
     rest = 2 * q ** (k * k)  # q < 1/2 and k*k + 1 <= (k+1)*(k+1), so the rest is below a geometric series of ratio 1/2
     return 2 * (total + ball(0).union(rest))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.balls import ball, decide, precision, unique_integer
+from intrs.balls import ball, decide, unique_integer, working_bits
 from intrs.errors import IntrsError
 from intrs.exact import plain
 from intrs.noise.law import KINDS, Kind, Noise
@@ -163,7 +163,7 @@ def _lower_thresholds(noise: Noise) -> list[int] | None:
     """t_k = nearest(2^64 P[n >= k]) for k = 1, 2, ... for as long as they fall strictly and stay positive."""
     found: list[int] = []
     while True:
-        scaled = noise.upper_tail(len(found) + 1, precision()) * (1 << THRESHOLD_BITS)
+        scaled = noise.upper_tail(len(found) + 1, working_bits()) * (1 << THRESHOLD_BITS)
         t = unique_integer((scaled + ball(Fraction(1, 2))).floor())
         if t is None:
             return None
@@ -176,7 +176,7 @@ def _total_variation(noise: Noise, lower: list[int]) -> Fraction:
     """Equation (15), rounded up to a multiple of 2^-96."""
 
     def attempt() -> int | None:
-        tails = [noise.upper_tail(k, precision()) for k in range(1, len(lower) + 2)]
+        tails = [noise.upper_tail(k, working_bits()) for k in range(1, len(lower) + 2)]
         errors = [ball(Fraction(t, 1 << THRESHOLD_BITS)) - tail for t, tail in zip(lower, tails, strict=False)]
         total = abs(errors[0]) + abs(errors[-1] + tails[-1]) + tails[-1]
         total += sum(abs(a - b) for a, b in pairwise(errors))
