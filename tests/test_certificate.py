@@ -31,7 +31,7 @@ from intrs.certificate import (
 )
 from intrs.certificate.bounds import one_class_radius_sq, paper_radius_sq, two_class_radius_sq
 from intrs.certificate.confidence import _lower_by_bisection, lower_multiple
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, SettingsError
 from intrs.noise import Noise
 
 if TYPE_CHECKING:
@@ -342,6 +342,27 @@ def test_radius_is_rounded_down() -> None:
     assert Certified(0, 1, 9, 10, ALPHA).radius_text() == "0.003921"
 
 
+def test_both_outcomes_answer_the_same_questions() -> None:
+    certified, abstained = Certified(3, 15_062, 997, 1000, ALPHA), Abstained(540, 1000, ALPHA, "too few votes")
+    asked = [(a.certified, a.label, a.radius, a.radius_sq, a.votes, a.n, a.alpha) for a in (certified, abstained)]
+    assert asked[0] == (True, 3, certified.radius, 15_062, 997, 1000, ALPHA)
+    assert asked[1] == (False, None, 0.0, 0, 540, 1000, ALPHA)
+    assert Certified(0, 0, 9, 10, ALPHA).certified, "a certificate of radius 0 is one"
+
+
+def test_outcomes_show_their_radius_rounded_down() -> None:
+    certified = Certified(3, 15_062, 997, 1000, ALPHA)
+    assert repr(certified) == "Certified(label=3, radius=0.4812, radius_sq=15062, votes=997, n=1000, alpha=0.001)"
+    assert Fraction("0.4812") ** 2 <= Fraction(15_062, 255**2) < Fraction("0.4813") ** 2
+    abstained = Abstained(540, 1000, ALPHA, "540 of 1000 votes")
+    assert repr(abstained) == "Abstained(votes=540, n=1000, alpha=0.001, reason='540 of 1000 votes')"
+    page = certified._repr_html_()
+    for words in ("0.4812", "997 of 1,000", "0.001", "answers 3 for this image"):
+        assert words in page
+    assert "No class is certified for this image: 540 of 1000 votes." in abstained._repr_html_()
+    assert "<b>" not in Abstained(1, 2, ALPHA, "<b>")._repr_html_()
+
+
 def test_judging_votes() -> None:
     certifier = Certifier(Noise.of("discrete", "0.25"), 3072, 1000, ALPHA)
     certified = certifier.judge(1, [20, 950, 30])
@@ -366,6 +387,48 @@ def test_judging_votes() -> None:
             certifier.judge(label, counts)
     with pytest.raises(IntrsError, match="shared among 3"):
         two.judge(0, [1000, 0])
+    with pytest.raises(SettingsError, match="the class: expected"):
+        certifier.judge(None, [500, 500, 0])  # type: ignore[arg-type]
+
+
+def test_votes_may_be_numpys() -> None:
+    """Whose integers have 64 bits, fewer than what is computed from them."""
+    certifier = Certifier(Noise.of("discrete", "0.25"), 3072, 1000, ALPHA)
+    for votes in (np.int64(950), np.uint8(200)):
+        assert certifier.radius_sq(votes) == certifier.radius_sq(int(votes))  # type: ignore[arg-type]
+    counts: Any = np.array([20, 950, 30])
+    found = certifier.judge(np.int64(1), counts)  # type: ignore[arg-type]
+    assert found == certifier.judge(1, [20, 950, 30])
+    assert {type(found.label), type(found.votes)} == {int}
+
+
+@pytest.mark.parametrize("n", [1e5, "100_000", "1e5", np.int32(100_000)])
+def test_counts_as_people_write_them(n: Any) -> None:
+    written: Any = {"dimension": "3_072", "n": n, "alpha": "0.001", "form": "two", "classes": 1e1}
+    certifier = Certifier(Noise.discrete("0.25"), **written)
+    assert certifier == cifar("discrete", "0.25", form="two", classes=10)
+    assert {type(certifier.n), type(certifier.dimension), type(certifier.classes)} == {int}
+    assert certifier.alpha == ALPHA
+
+
+@pytest.mark.parametrize("name", ["n", "dimension", "classes"])
+@pytest.mark.parametrize("wrong", [None, [5], 0.5, True, "abc", -1, 0, float("nan"), 10**12])
+def test_counts_of_wrong_types_get_a_sentence(name: str, wrong: Any) -> None:
+    good: Any = {
+        "noise": Noise.discrete("0.25"),
+        "dimension": 48,
+        "n": 100,
+        "alpha": ALPHA,
+        "form": "two",
+        "classes": 5,
+    }
+    with pytest.raises(SettingsError, match=name):
+        Certifier(**{**good, name: wrong})
+
+
+def test_a_noise_that_is_none_gets_a_sentence() -> None:
+    with pytest.raises(SettingsError, match="must be a Noise"):
+        Certifier("0.25", 48, 100, ALPHA)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("alpha", ["0.001", "1e-3", 0.001, "1/1000", Fraction(1, 1000)])
@@ -449,6 +512,24 @@ def test_tables_are_the_same_bits_everywhere() -> None:
 
 
 GOLDEN = "cd64843fb8ea96093e9920c26707ab33fcbd5856f2774d1ea7c281e23e11fb85"
+
+
+def test_a_table_that_falls_by_more_than_64_bits_is_refused() -> None:
+    """A difference of neighbours would wrap round and look like a rise."""
+    body = bytearray(Certifier(Noise.discrete("0.25"), 3072, 200, ALPHA).table().to_bytes()[:-32])
+    body[-16:] = (2**63 - 1).to_bytes(8, "little", signed=True) + (-2).to_bytes(8, "little", signed=True)
+    with pytest.raises(IntrsError, match="must not give a smaller radius"):
+        RadiusTable.from_bytes(seal(bytes(body)), trusted=True)
+
+
+def test_a_table_is_shown_in_a_line() -> None:
+    table = Certifier(Noise.discrete("0.25"), 3072, 1000, ALPHA).table()
+    assert repr(table) == (
+        "RadiusTable(Noise.discrete('0.25'), dimension=3072, n=1000, alpha=0.001, "
+        f"550 to 1000 votes -> radius_sq {table.values[0]} to {table.values[-1]})"
+    )
+    assert "no votes certify" in repr(Certifier(Noise.discrete("0.25"), 3072, 5, ALPHA).table())
+    assert "550 to 1000 votes" in table._repr_html_()
 
 
 def test_a_table_of_nothing() -> None:

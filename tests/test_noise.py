@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from fractions import Fraction
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -14,7 +16,8 @@ import pytest
 from chisquare import FALSE_ALARM, goodness_of_fit, independence
 
 from intrs.balls import ball, decide, unique_integer
-from intrs.errors import IntrsError
+from intrs.certificate import Certifier
+from intrs.errors import IntrsError, SettingsError
 from intrs.noise import (
     KINDS,
     SHIPPED,
@@ -25,8 +28,12 @@ from intrs.noise import (
     poisson_excess,
     sample_exact,
 )
+from intrs.noise import table as table_module
+from intrs.noise.table import DIGESTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 SIGMAS = ["0.01", "0.12", "1/4", "7/3"]
@@ -69,6 +76,37 @@ def test_bad_noises_are_refused() -> None:
         Noise.of("gaussian", "0.25")
     with pytest.raises(IntrsError, match="sigma"):
         Noise("discrete", Fraction(5))
+
+
+@pytest.mark.parametrize("written", ["0.25", "1/4", 0.25, Fraction(1, 4), np.float32(0.25)])
+def test_every_way_to_write_a_noise(written: Any) -> None:
+    for kind, made in (
+        ("discrete", Noise.discrete(written)),
+        ("rounded", Noise.rounded(written)),
+        ("continuous", Noise.continuous(written)),
+    ):
+        assert made == Noise.of(kind, written) == Noise.of(kind, Fraction(1, 4))
+        assert made.sigma == Fraction(1, 4)
+        assert isinstance(made.sigma, Fraction)
+        assert repr(made) == f"Noise.{kind}('0.25')"
+    assert Noise("discrete", written) == Noise.discrete("0.25")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (64, "sigma must lie between 0.01 and 4, got 64. Sigma is a fraction of the pixel range: 64 levels are 0.25"),
+        ("12.5", "sigma must lie between 0.01 and 4, got 12.5. Sigma is a fraction of the pixel range: 12.5 levels are "
+         "0.049"),
+        (1025, "sigma must lie between 0.01 and 4, got 1025"),
+        (0.001, "sigma must lie between 0.01 and 4, got 0.001"),
+        ("1/3000001", "sigma must lie between 0.01 and 4, got 1/3000001"),
+    ],
+)  # fmt: skip
+def test_a_sigma_in_pixel_levels_is_recognised(written: Any, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        parse_sigma(written)
+    assert str(error.value) == message
 
 
 def test_poisson_excess_is_jacobis_theta() -> None:
@@ -133,7 +171,83 @@ def test_shipped_tables_are_the_generated_ones(kind: str, sigma: str) -> None:
     shipped = (files("intrs") / "tables" / f"{kind}-{sigma}.bin").read_bytes()
     assert generate(noise).to_bytes() == shipped == noise.table().to_bytes()
     assert NoiseTable.from_bytes(shipped) == noise.table()
+    assert generate(noise).sha256 == DIGESTS[noise.kind][sigma] == noise.table_sha256
     assert noise.eta == noise.table().eta
+
+
+# --- what comes with the package is not believed unchecked ---
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The shipped tables in a folder of our own."""
+    for source in Path(str(table_module.FOLDER)).iterdir():
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    monkeypatch.setattr(table_module, "FOLDER", tmp_path)
+    table_module.table_of.cache_clear()
+    yield tmp_path
+    table_module.table_of.cache_clear()
+
+
+def test_every_shipped_file_has_a_digest(folder: Path) -> None:
+    named = {f"{kind}-{sigma}.bin": digest for kind, found in DIGESTS.items() for sigma, digest in found.items()}
+    assert named == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+    assert set(named) == {f"{kind}-{sigma}.bin" for kind in KINDS for sigma in SHIPPED}
+
+
+@pytest.mark.parametrize("other", ["discrete-0.12.bin", "rounded-0.25.bin"])
+def test_a_table_under_the_name_of_another_is_refused(folder: Path, other: str) -> None:
+    """With the table of 0.12 under the name of 0.25, radii of 0.598 were certified where 0.273 is true."""
+    (folder / other).replace(folder / "discrete-0.25.bin")
+    noise = Noise.discrete("0.25")
+    for use in (
+        noise.table,
+        lambda: noise.eta,
+        lambda: noise.table_sha256,
+        lambda: Certifier(noise, 48, 100, Fraction(1, 1000)),
+    ):
+        with pytest.raises(IntrsError, match=r"discrete-0\.25\.bin: not the noise table that came .* Reinstall intrs"):
+            use()
+    assert Noise.discrete("0.5").table().noise == Noise.discrete("0.5"), "the others are as they were"
+
+
+def test_a_shipped_table_is_that_of_the_noise_even_if_its_digest_is_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "discrete-0.12.bin").replace(folder / "discrete-0.25.bin")
+    monkeypatch.setitem(DIGESTS["discrete"], "0.25", DIGESTS["discrete"]["0.12"])
+    with pytest.raises(IntrsError, match=r"the noise table of Noise.discrete\('0.12'\), not of Noise.discrete"):
+        Noise.discrete("0.25").table()
+
+
+def test_a_damaged_or_missing_table_is_refused(folder: Path) -> None:
+    data = bytearray((folder / "rounded-1.bin").read_bytes())
+    data[-1] ^= 1
+    (folder / "rounded-1.bin").write_bytes(data)
+    (folder / "rounded-0.5.bin").unlink()
+    with pytest.raises(IntrsError, match=r"rounded-1\.bin: not the noise table"):
+        Noise.rounded(1).table()
+    with pytest.raises(IntrsError, match=r"rounded-0\.5\.bin: cannot read .* reinstall"):
+        Noise.rounded("0.5").table()
+
+
+def test_hashes_of_tables() -> None:
+    assert Noise.continuous("0.25").table_sha256 == ""
+    assert Noise.discrete("0.01").table_sha256 == generate(Noise.discrete("0.01")).sha256
+    with pytest.raises(SettingsError, match="no masses and no table"):
+        generate(Noise.continuous("0.25"))
+
+
+@pytest.mark.parametrize("change", ["first", "eta", "order", "symmetry"])
+def test_a_trusted_table_still_has_the_form_of_one(change: str) -> None:
+    good = Noise.discrete("0.01").table()
+    thresholds = good.thresholds.copy()
+    if change == "order":
+        thresholds[[3, 4, -4, -5]] = thresholds[[4, 3, -5, -4]]
+    thresholds[3] += change == "symmetry"
+    first, eta = good.first + (change == "first"), good.eta * (2**20 if change == "eta" else 1)
+    with pytest.raises(IntrsError, match="rise and be symmetric"):
+        NoiseTable.from_bytes(NoiseTable(good.noise, first, thresholds, eta).to_bytes(), trusted=True)
 
 
 def test_thresholds_against_mpmath() -> None:

@@ -17,6 +17,7 @@ from intrs.adaptive.looks import WIDE, Schedule, schedule
 from intrs.adaptive.tables import RuleTables, make_tables, squared
 from intrs.certificate import Abstained, Certified, Certifier, lower_bound, runner_up, upper_bound
 from intrs.errors import SettingsError
+from intrs.exact import plain
 from intrs.values import ByFields
 
 if TYPE_CHECKING:
@@ -27,12 +28,19 @@ DOUBT = Fraction(1, 20)  # the union rule gives a radius up if a confidence boun
 DOUBT_OF_REACH = Fraction(1, 1000)  # and takes a bound of this level for what is in reach of a precision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rule(ByFields, ABC):
     """What the certifier says is valid for one number of samples; a rule spreads its alpha over all looks."""
 
     certifier: Certifier  # of the last cap
     caps: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.certifier}, caps={self.caps}, {self._asked()})"
+
+    @abstractmethod
+    def _asked(self) -> str:
+        """What is to be decided, in a few words."""
 
     @property
     @abstractmethod
@@ -86,13 +94,16 @@ class Rule(ByFields, ABC):
         return Certified(label, found, votes, n, alpha)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpendingRule(Rule):
     """Decides radii, by tables of exact probabilities: the default."""
 
     declared: tuple[Fraction, ...]  # radii that the tables hold beside the multiples of STEP
     radii: tuple[Fraction, ...]  # what is asked for
     give_up: Fraction  # the probability of giving a radius up early where the last cap would be a coin flip
+
+    def _asked(self) -> str:
+        return f"{_span(self.radii)}, give_up={plain(self.give_up)}"
 
     @cached_property
     def tables(self) -> RuleTables:
@@ -128,7 +139,7 @@ class SpendingRule(Rule):
         return self.tables.radius_sq(look, votes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnionRule(Rule):
     """Clopper-Pearson at every look, at levels that add up to alpha: for the two-class form, and for a precision.
 
@@ -137,6 +148,9 @@ class UnionRule(Rule):
 
     radii: tuple[Fraction, ...] = ()
     precision: Fraction | None = None
+
+    def _asked(self) -> str:
+        return _span(self.radii) if self.precision is None else f"precision={plain(self.precision)}"
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -178,6 +192,10 @@ class UnionRule(Rule):
         most = min(votes + cap - now, ceil(upper_bound(votes, now, doubt) * cap))
         fewest = max(rest, int(lower_bound(rest, now, doubt) * cap))
         return self._certifiers[-1].radius_sq_of(most, min(fewest, cap - most))
+
+
+def _span(radii: Sequence[Fraction]) -> str:
+    return f"{len(radii)} radii up to {plain(max(radii))}"
 
 
 def _size(radius_sq: int | None) -> int:

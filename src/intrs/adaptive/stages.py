@@ -24,7 +24,7 @@ NUMBER = r"\d{1,18}(?:/\d{1,18})?"
 TEXT = re.compile(rf"n=(\d{{1,9}}) (?:radii=({NUMBER}(?:,{NUMBER})*) give_up=({NUMBER})|precision=({NUMBER}))")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stage:
     """Decide these radii, or come as close as `precision` to what n samples could certify; n is the cap."""
 
@@ -44,13 +44,16 @@ class Stage:
         if not 0 <= self.give_up < 1:
             raise SettingsError(f"the probability of giving up must be at least 0 and below 1, got {self.give_up}")
 
+    def __repr__(self) -> str:
+        return f"Stage({str(self)!r})"
+
     def __str__(self) -> str:
         if self.precision is not None:
             return f"n={self.n} precision={self.precision}"
         return f"n={self.n} radii={','.join(map(str, self.radii))} give_up={self.give_up}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stages:
     """The stages of a run: what was asked for first, and each extension, which goes on where the one before stopped."""
 
@@ -83,6 +86,9 @@ class Stages:
         if str(found) != text:
             raise ValueError("not written as stages are")
         return found
+
+    def __repr__(self) -> str:
+        return f"Stages.parse({str(self)!r})"
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.stages))
