@@ -96,9 +96,9 @@ def _row(line: str, length: int) -> list[int] | None:
 
 
 def _count(smooth: Smooth, image: Any, index: int, at: list[int], show: Callable[[int], object]) -> list[int]:
-    label, total, before, found = smooth.sample(image, index, SELECTION, N0).top, 0, 0, []
+    label, total, before, found = smooth.sample(image, smooth.samples(index, SELECTION, N0)).top, 0, 0, []
     for n in at:
-        total += smooth.sample(image, index, before, n - before).counts[label]
+        total += smooth.sample(image, smooth.samples(index, before, n - before)).counts[label]
         before = n
         found.append(total)
         show(n)

@@ -62,12 +62,14 @@ def _without_layers(network: Network) -> Network:
 def _pieces(model: str, kernels: str) -> dict[str, Callable[[int], object]]:
     """What is timed: each runs a number of samples."""
     import intrs
+    from intrs import votes
+    from intrs.votes import Samples
 
     network = intrs.load(model, pixels="unit")
     noise, image = intrs.Noise.of("discrete", "0.25"), np.full(network.input_shape, 128, np.uint8)
 
     def votes_of(net: Network) -> Callable[[int], object]:
-        return lambda count: intrs.votes(net, image, noise, 1, 0, 0, count, threads=1, kernels=kernels)
+        return lambda n: votes.count(net, image, noise, Samples(1, 0, 0, n), threads=1, kernels=kernels)
 
     return {"everything": votes_of(network), "around": votes_of(_without_layers(network))}
 

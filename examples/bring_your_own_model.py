@@ -22,7 +22,7 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]
 )
 
 import intrs
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 SIDE, NAMES = 8, ("left", "right")
 NOISE = intrs.Noise.of("discrete", "0.25")
@@ -57,7 +57,7 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
     """Hands ONNX Runtime what the network will see: images with noise, so that its ranges leave room for the noise."""
 
     def __init__(self, images: NDArray[np.uint8]) -> None:
-        self.left = iter([noisy_images(image, NOISE, 0, i, 0, 8) for i, image in enumerate(images)])
+        self.left = iter([noisy_images(image, NOISE, Samples(0, i, 0, 8)) for i, image in enumerate(images)])
 
     def get_next(self) -> dict[str, Any] | None:
         """The next batch as the float model takes it: 0..1, channels first."""
@@ -84,7 +84,7 @@ def main() -> None:
     print(f"loaded {len(network.layers)} integer layers, identity {network.identity[:16]}")
     smooth = intrs.Smooth(network, NOISE, seed=1)
     for i, image in enumerate(images[:4]):
-        found = smooth.certify(image, n=10_000, image_index=i)
+        found = smooth.certify(image, n=10_000, index=i)
         if isinstance(found, intrs.Certified):
             print(f"image {i} is brighter on the {NAMES[found.label]}: radius {found.radius_text(3)}")
         else:

@@ -16,7 +16,7 @@ position = 8
 image, index = data.images[position], int(data.indices[position])
 print(f"image {index} of {data.name} shows: {data.classes[data.labels[position]]}")
 
-match smooth.certify(image, n=N, alpha="0.001", image_index=index):
+match smooth.certify(image, n=N, alpha="0.001", index=index):
     case intrs.Certified() as found:
         print(f"certified: {data.classes[found.label]}, by {found.votes} of {found.n} votes")
         print(f"whatever is added to its pixels, if |change| <= {found.radius_text(3)} (in units of the pixel range)")

@@ -38,7 +38,7 @@ for position in range(IMAGES):
     index = int(data.indices[position])
     print(f"image {index}, {data.classes[data.labels[position]]}")
     for name, smooth in engines.items():
-        found = smooth.certify(data.images[position], n=N, image_index=index)
+        found = smooth.certify(data.images[position], n=N, index=index)
         radius = found.radius_text(3) if isinstance(found, intrs.Certified) else "abstained"
         label = data.classes[found.label] if isinstance(found, intrs.Certified) else "-"
         print(f"  {name:13} {label:11} votes {found.votes} of {found.n}, radius {radius}")

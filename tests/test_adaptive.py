@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import pairwise, product
 from math import comb
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -32,7 +32,10 @@ from intrs.errors import IntrsError
 from intrs.exchange.onnx_in import load
 from intrs.noise import Noise
 from intrs.smooth import Smooth, judge_adaptive
-from intrs.votes import SELECTION
+from intrs.votes import SELECTION, Votes
+
+if TYPE_CHECKING:
+    from intrs.progress import Progress
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 ALPHA = Fraction(1, 1000)
@@ -409,22 +412,24 @@ def test_the_checker_shares_no_code_with_the_package() -> None:
 def test_votes_are_the_first_of_those_of_a_fixed_number(form: Any, kind: str, asked: dict[str, Any]) -> None:
     """And the certificate is what the rule says of them, of a network and of its callable alike."""
     smooth = Smooth(NET, Noise.of(kind, "0.25"), seed=7, form=form)
-    found = smooth.certify(IMAGE, 100, 3000, **asked)
-    again = smooth.sample(IMAGE, 0, 0, found.n)
-    selection = smooth.sample(IMAGE, 0, SELECTION, 100)
+    found = smooth.certify(IMAGE, n0=100, n=3000, index=0, **asked)
+    again = smooth.sample(IMAGE, smooth.samples(0, 0, found.n))
+    selection = smooth.sample(IMAGE, smooth.samples(0, SELECTION, 100))
     (rule,) = Stages.of(3000, **asked).rules(Certifier(smooth.noise, 48, 3000, ALPHA, "sound", form, 5))
     assert judge_adaptive(selection, again, rule) == found
-    assert Smooth(NET.scores, smooth.noise, seed=7, form=form).certify(IMAGE, 100, 3000, **asked) == found
+    assert Smooth(NET.scores, smooth.noise, seed=7, form=form).certify(IMAGE, n0=100, n=3000, index=0, **asked) == found
     assert found.n <= 3000
     for n in rule.schedule.looks[: rule.look(found.n)]:
-        assert not rule.is_over(selection.top, smooth.sample(IMAGE, 0, 0, n).counts), "it stops as soon as it may"
+        assert not rule.is_over(selection.top, smooth.sample(IMAGE, smooth.samples(0, 0, n)).counts), (
+            "it stops as soon as it may"
+        )
 
 
 def test_progress_counts_on() -> None:
-    seen: list[int] = []
-    found = Smooth(NET.scores, NOISE, seed=7).certify(IMAGE, 100, 3000, radii=(".25",), progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == found.n
+    seen: list[Progress] = []
+    found = Smooth(NET.scores, NOISE, seed=7).certify(IMAGE, n0=100, n=3000, radii=(".25",), progress=seen.append)
+    assert [report.done for report in seen] == sorted(report.done for report in seen)
+    assert (seen[-1].done, seen[-1].total) == (found.n, 3000)
 
 
 def test_agreement_with_a_fixed_number_on_the_shipped_model() -> None:
@@ -434,8 +439,8 @@ def test_agreement_with_a_fixed_number_on_the_shipped_model() -> None:
     used = 0
     for position in range(8):
         image, index = data.images[position], int(data.indices[position])
-        fixed = smooth.certify(image, 100, 1500, image_index=index)
-        found = smooth.certify(image, 100, 1500, image_index=index, radii=radii)
+        fixed = smooth.certify(image, n0=100, n=1500, index=index)
+        found = smooth.certify(image, n0=100, n=1500, index=index, radii=radii)
         for radius in radii:
             assert reaches(found, radius) == reaches(fixed, radius), (position, radius)
         used += found.n
@@ -450,7 +455,7 @@ def test_a_precision_is_kept() -> None:
     """Within 10 % of the fixed number's radius, for fewer samples. Fails for one seed in hundreds; these are fixed."""
     for seed in range(6):
         smooth = Smooth(NET, Noise.of("discrete", "0.12"), seed=seed)
-        fixed, found = (smooth.certify(IMAGE, 100, 50_000, precision=p) for p in (None, "10%"))
+        fixed, found = (smooth.certify(IMAGE, n0=100, n=50_000, index=0, precision=p) for p in (None, "10%"))
         assert isinstance(fixed, Certified)
         assert isinstance(found, Certified)
         assert found.radius >= 0.9 * fixed.radius
@@ -522,7 +527,7 @@ def test_an_extension_wastes_no_sample(form: Any) -> None:
     smooth, noise = Smooth(watched, Noise.of("discrete", "0.12"), seed=3, form=form), Noise.of("discrete", "0.12")
     certifier = Certifier(noise, 48, 800, ALPHA, "sound", form, 5)
     plan = Stages((Stage(800, (Fraction(1, 20),)),))
-    label = smooth.sample(IMAGE, 0, SELECTION, 100).top
+    label = smooth.sample(IMAGE, smooth.samples(0, SELECTION, 100)).top
     first = smooth.sample_until(IMAGE, 0, label, plan.rules(certifier))
     rules = plan.extended(Stage(6400, (Fraction(1, 20), Fraction(1, 10)))).rules(certifier)
     drawn.clear()
@@ -558,13 +563,13 @@ def never(_: Any) -> Any:
 def test_votes_that_the_rule_would_not_have_stopped_at_are_not_judged() -> None:
     smooth = Smooth(NET, NOISE, seed=7)
     rule = spending(Certifier(NOISE, 48, 3000, ALPHA), (Fraction(1, 4),))
-    selection = smooth.sample(IMAGE, 0, SELECTION, 100)
+    selection = smooth.sample(IMAGE, smooth.samples(0, SELECTION, 100))
     with pytest.raises(IntrsError, match="does not look after 65"):
-        judge_adaptive(selection, smooth.sample(IMAGE, 0, 0, 65), rule)
+        judge_adaptive(selection, smooth.sample(IMAGE, smooth.samples(0, 0, 65)), rule)
     votes = next(v for v in range(65) if not rule.stops(0, v, 0))
     counts = [0] * 5
     counts[selection.top], counts[selection.second] = votes, 64 - votes
-    estimation = replace(selection, counts=tuple(counts), first=0)
+    estimation = Votes(tuple(counts), NOISE, smooth.samples(0, 0, 64))
     with pytest.raises(IntrsError, match="would have gone on"):
         judge_adaptive(selection, estimation, rule)
     other = [replace(v, noise=Noise.of("rounded", "0.25")) for v in (selection, estimation)]

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from layers import network, scores_of
 
-from intrs import _core
+from intrs import _core, votes
 from intrs.errors import IntrsError
 from intrs.exact import parse_seed
 from intrs.noise import Noise
-from intrs.votes import SELECTION, Votes, noisy_images, votes
+from intrs.votes import SELECTION, Samples, Votes, noisy_images
 
 if TYPE_CHECKING:
     from intrs.network import Network
@@ -29,7 +29,7 @@ SEED = 0x1234567890ABCDEF << 128
 
 
 def count(first: int, number: int, base: Any = NET, index: int = 9, **options: Any) -> Votes:
-    return votes(base, IMAGE, NOISE, SEED, index, first, number, **options)
+    return votes.count(base, IMAGE, NOISE, Samples(SEED, index, first, number), **options)
 
 
 def test_threads_splits_and_order_do_not_matter() -> None:
@@ -49,7 +49,7 @@ def test_kernels_do_not_matter(kernels: str) -> None:
 
 
 def test_votes_are_those_of_the_samples_themselves() -> None:
-    images = noisy_images(IMAGE, NOISE, SEED, 9, 40, 300)
+    images = noisy_images(IMAGE, NOISE, Samples(SEED, 9, 40, 300))
     assert images.shape == (300, *SHAPE)
     labels = NET.predict(images)
     assert count(40, 300).counts == tuple(np.bincount(labels, minlength=5).tolist())
@@ -61,16 +61,16 @@ def test_a_callable_gets_the_same_samples() -> None:
 
 def test_selection_and_estimation_share_no_sample() -> None:
     assert not np.array_equal(
-        noisy_images(IMAGE, NOISE, SEED, 9, 0, 1), noisy_images(IMAGE, NOISE, SEED, 9, SELECTION, 1)
+        noisy_images(IMAGE, NOISE, Samples(SEED, 9, 0, 1)), noisy_images(IMAGE, NOISE, Samples(SEED, 9, SELECTION, 1))
     )
     with pytest.raises(IntrsError, match="no samples"):
         count(SELECTION - 1, 2)
 
 
 def test_seeds_images_and_samples_differ() -> None:
-    base = noisy_images(IMAGE, NOISE, 1, 0, 0, 1)
+    base = noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 1))
     for other in ((2, 0, 0), (1 << 255, 0, 0), (1, 1, 0), (1, 0, 1)):
-        assert not np.array_equal(base, noisy_images(IMAGE, NOISE, other[0], other[1], other[2], 1))
+        assert not np.array_equal(base, noisy_images(IMAGE, NOISE, Samples(other[0], other[1], other[2], 1)))
 
 
 def test_seed_from_the_operating_system() -> None:
@@ -83,9 +83,9 @@ def test_seed_from_the_operating_system() -> None:
 
 
 def test_the_seed_is_kept_with_the_votes() -> None:
-    drawn = votes(NET, IMAGE, NOISE, None, 9, 0, 50)
-    assert votes(NET, IMAGE, NOISE, drawn.seed, 9, 0, 50) == drawn
-    assert votes(NET, IMAGE, NOISE, np.int64(7), 9, 0, 50) == votes(NET, IMAGE, NOISE, 7, 9, 0, 50)
+    drawn = votes.count(NET, IMAGE, NOISE, Samples(None, 9, 0, 50))  # type: ignore[arg-type]
+    assert votes.count(NET, IMAGE, NOISE, Samples(drawn.samples.seed, 9, 0, 50)) == drawn
+    assert Samples(np.int64(7), 9, 0, 50) == Samples(7, 9, 0, 50)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_labels_need_the_number_of_classes() -> None:
 )
 def test_bad_images(image: Any, message: str) -> None:
     with pytest.raises(IntrsError, match=message):
-        votes(NET, image, NOISE, 0, 0, 0, 10)
+        votes.count(NET, image, NOISE, Samples(0, 0, 0, 10))
 
 
 def test_only_touching_ranges_of_one_run_add() -> None:
@@ -192,8 +192,8 @@ def golden_counts(entry: dict[str, Any], kernels: str = "") -> list[int]:
     base, image = golden_base(entry["network"])
     assert base.identity == entry["identity"]
     noise = Noise.of(entry["noise"], entry["sigma"])
-    counted = votes(
-        base, image, noise, int(entry["seed"]), entry["image"], entry["first"], entry["count"], kernels=kernels
+    counted = votes.count(
+        base, image, noise, Samples(int(entry["seed"]), entry["image"], entry["first"], entry["count"]), kernels=kernels
     )
     return list(counted.counts)
 

@@ -1,8 +1,11 @@
 """Certified robustness in integers: noise, network, votes and radius without a float. See README.md.
 
-    network = intrs.load("model.onnx")
-    smooth = intrs.Smooth(network, intrs.Noise.of("discrete", "0.25"))
-    print(smooth.certify(image, n=10_000))
+    run = intrs.certify("resnet20-sigma0.25", "cifar10-500", n=10_000)     # what the command does, as a function
+    print(run.certified_accuracy(0.25))
+
+    network = intrs.load("resnet20-sigma0.25")                             # or a file of your own
+    smooth = intrs.Smooth(network, sigma=0.25)
+    for answer in smooth.certify_all(images): print(answer.certified, answer.label, answer.radius)
 
 Names are loaded when they are first used, so that importing the package is quick.
 """
@@ -10,73 +13,80 @@ Names are loaded when they are first used, so that importing the package is quic
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-try:
-    from intrs import _core as _core
-except ImportError as error:
+if find_spec("intrs._core") is None:
     raise ImportError(
-        f"intrs was not built: its native core is missing or does not fit this Python ({error}). Install the package "
-        "instead of importing it from the source folder: `pip install .` there builds the core. That needs a C++17 "
-        "compiler (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install)."
-    ) from error
-
-from intrs.errors import IntrsError
-from intrs.votes import Votes, votes  # now, not later: the function must win over the module of its name
+        "intrs was not built: its native core is missing or does not fit this Python. Install the package instead of "
+        "importing it from the source folder: `pip install .` there builds the core. That needs a C++17 compiler "
+        "(Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install)."
+    )
 
 if TYPE_CHECKING:
-    from intrs.certificate import Abstained, Certified, Certifier
-    from intrs.data import Images, open_data
-    from intrs.exchange.onnx_in import load
-    from intrs.network import Network
-    from intrs.noise import Noise
-    from intrs.smooth import Predicted, Smooth
+    from intrs import adaptive as adaptive
+    from intrs import certificate as certificate
+    from intrs import data as data
+    from intrs import metrics as metrics
+    from intrs import noise as noise
+    from intrs import votes as votes
+    from intrs import zoo as zoo
+    from intrs.api import certify as certify
+    from intrs.api import predict as predict
+    from intrs.api import verify as verify
+    from intrs.certificate import Abstained as Abstained
+    from intrs.certificate import Certified as Certified
+    from intrs.certificate import Certifier as Certifier
+    from intrs.data import Images as Images
+    from intrs.data import open_data as open_data
+    from intrs.errors import DataError as DataError
+    from intrs.errors import IntrsError as IntrsError
+    from intrs.errors import ModelError as ModelError
+    from intrs.errors import ResultsError as ResultsError
+    from intrs.errors import SettingsError as SettingsError
+    from intrs.metrics import Results as Results
+    from intrs.metrics import read as read
+    from intrs.model import load as load
+    from intrs.network import Network as Network
+    from intrs.noise import Noise as Noise
+    from intrs.progress import Progress as Progress
+    from intrs.smooth import Predicted as Predicted
+    from intrs.smooth import Smooth as Smooth
+    from intrs.votes import Samples as Samples
+    from intrs.votes import Votes as Votes
 
     __version__: str
 
-_LATER = {
-    "Abstained": "intrs.certificate",
-    "Certified": "intrs.certificate",
-    "Certifier": "intrs.certificate",
-    "Images": "intrs.data",
-    "Network": "intrs.network",
-    "Noise": "intrs.noise",
-    "Predicted": "intrs.smooth",
-    "Smooth": "intrs.smooth",
-    "load": "intrs.exchange.onnx_in",
-    "open_data": "intrs.data",
+_NAMES = {
+    "intrs.api": ("certify", "predict", "verify"),
+    "intrs.certificate": ("Abstained", "Certified", "Certifier"),
+    "intrs.data": ("Images", "open_data"),
+    "intrs.errors": ("DataError", "IntrsError", "ModelError", "ResultsError", "SettingsError"),
+    "intrs.metrics": ("Results", "read"),
+    "intrs.model": ("load",),
+    "intrs.network": ("Network",),
+    "intrs.noise": ("Noise",),
+    "intrs.progress": ("Progress",),
+    "intrs.smooth": ("Predicted", "Smooth"),
+    "intrs.version": ("__version__",),
+    "intrs.votes": ("Samples", "Votes"),
 }
-_ROOMS = ("adaptive", "pgd", "data", "float_engine", "metrics", "results", "zoo")  # with more names of their own
+_ROOMS = ("adaptive", "certificate", "data", "metrics", "noise", "votes", "zoo")  # modules with more names of their own
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
-    "Abstained",
-    "Certified",
-    "Certifier",
-    "Images",
-    "IntrsError",
-    "Network",
-    "Noise",
-    "Predicted",
-    "Smooth",
-    "Votes",
-    "__version__",
-    "load",
-    "open_data",
-    "votes",
+    *sorted(_WHERE),
+    *_ROOMS,
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("intrs")
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
     if name in _ROOMS:
         return import_module(f"intrs.{name}")
     raise AttributeError(f"module 'intrs' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

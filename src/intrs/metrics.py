@@ -19,10 +19,9 @@ from statistics import NormalDist, fmean, stdev
 from typing import IO, TYPE_CHECKING, Literal
 
 from intrs import results
-from intrs.adaptive import Stages
-from intrs.certificate import lower_bound, parse_alpha, upper_bound
+from intrs.certificate import lower_bound, upper_bound
 from intrs.errors import IntrsError
-from intrs.noise import PIXEL_RANGE, Noise
+from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,9 +114,9 @@ class Results:
     rows: tuple[Row, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, path: Path, run: Run, rows: Sequence[Row]) -> Results:
+    def of(cls, path: Path | None, run: Run, rows: Sequence[Row]) -> Results:
         """Of a results file of intrs."""
-        return cls((path,), tuple(map(_answer_of_row, rows)), run, tuple(rows))
+        return cls((path,) if path else (), tuple(map(_answer_of_row, rows)), run, tuple(rows))
 
     @property
     def path(self) -> Path:
@@ -127,7 +126,7 @@ class Results:
     @property
     def planned(self) -> int:
         """Images of the whole run, as far as is known."""
-        return max(self.run.max, len(self.answers)) if self.run else len(self.answers)
+        return max(self.run.images, len(self.answers)) if self.run else len(self.answers)
 
     @property
     def complete(self) -> bool:
@@ -146,7 +145,7 @@ class Results:
 
     def was_asked(self, radius: Fraction) -> bool:
         """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
-        asked = Stages.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
+        asked = self.run.stages.last.radii if self.run and self.run.stages else ()
         return not asked or radius <= max(asked)
 
     def answered(self) -> Share:
@@ -185,7 +184,7 @@ class Results:
 
         None without images, and for an adaptive run: sampling stopped short of what could be certified.
         """
-        if self.run and self.run.adaptive:
+        if self.run and self.run.stages:
             return None
         return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self.answers])
 
@@ -225,13 +224,8 @@ def _read_ours(path: Path) -> Results:
             "are known. It was written beside the results; put it there again"
         )
     run, rows = results.read(path)
-    try:
-        parse_alpha(run.alpha)
-        Noise.of(run.noise, run.sigma)
-    except IntrsError as error:
-        raise IntrsError(f"{sidecar}: {error}") from None
-    if len(rows) > run.max:
-        raise IntrsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.max} images")
+    if len(rows) > run.images:
+        raise IntrsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.images} images")
     results.check_rows(path, run, rows)
     _check_once(path, (row.idx for row in rows))
     return Results.of(path, run, rows)
@@ -357,7 +351,7 @@ def join(logs: Sequence[Results]) -> Results:
             if answer.idx in seen:
                 raise IntrsError(f"cannot join {seen[answer.idx]} and {log.path}: image {answer.idx} is in both")
             seen[answer.idx] = log.path
-    run = first.run and replace(first.run, max=sum(log.planned for log in logs))
+    run = first.run and replace(first.run, request=replace(first.run.request, max=sum(log.planned for log in logs)))
     return Results(
         tuple(chain.from_iterable(log.paths for log in logs)),
         tuple(chain.from_iterable(log.answers for log in logs)),
@@ -396,6 +390,7 @@ def _check_common(logs: Sequence[Results]) -> None:
         shared = {answer.idx for answer in one.answers} & {answer.idx for answer in two.answers}
         if one.run.data_sha256 != two.run.data_sha256 and not shared:
             raise IntrsError(
-                f"{one.path} and {two.path} are about different data: {one.run.data} and {two.run.data} have no image "
+                f"{one.path} and {two.path} are about different data: {one.run.request.data} and "
+                f"{two.run.request.data} have no image "
                 "in common. One picture of both would mislead; make one for each"
             )

@@ -1,28 +1,50 @@
-"""What can be asked for: the settings of certify, predict and attack, whose defaults are defined here and nowhere else.
+"""What can be asked for: the settings of certify, predict and attack, each with its default, defined here alone.
 
-Nothing is opened or checked here; `intrs.job` and `intrs.pgd.job` do that.
+A request is carried through a run as it is: the results file keeps it, `resume` compares it, `verify` repeats it.
+Numbers that must be exact are text. Values are brought into one way of writing when a request is made, so that 0.25,
+"0.25" and "1/4" are one setting; what they mean together is for `intrs.job` and `intrs.pgd` to check. Nothing heavy is
+imported here: the command line takes its defaults from these classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from intrs.errors import SettingsError
+from intrs.exact import MOST_COUNT, parse_count, parse_fraction, parse_percent, parse_seed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+
+Form = Literal["one", "two"]
+Norm = Literal["l2", "linf"]
+
+CHOICES = {
+    "noise": ("discrete", "rounded", "continuous"),
+    "bound": ("sound", "paper"),
+    "form": ("one", "two"),
+    "norm": ("l2", "linf"),
+    "pixels": ("auto", "unit", "byte"),
+}
+LEAST = {"first": 0, "skip": 1, "max": 1, "n0": 1, "n": 1, "threads": 0, "steps": 1, "draws": 1, "restarts": 1}
+MOST = {"threads": 1024}
+EXACT = ("sigma", "alpha", "give_up")
+LISTS = ("radii", "eps")
+TEXTS = ("model", "data", "split", "mean", "std", "kernels", "source")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What all of them take. Numbers that must be exact are text."""
+    """What all of them take."""
 
-    model: str  # a file, or the name of a model that ships
-    data: str
+    model: str  # the name of a shipped model, or a file
+    data: str  # the name of a data set, or a file or folder
     split: str = "test"
     first: int = 0  # the place of the first image
     skip: int = 1  # every k-th image from there on
     max: int | None = None  # number of images; None: all
-    sigma: str | None = None  # None: what the model says
+    sigma: str | None = None  # None: what the model was trained for
     noise: str = "discrete"
     n: int
     alpha: str = "0.001"
@@ -32,6 +54,56 @@ class Request:
     std: str = ""
     threads: int = 0  # 0: all cores
     kernels: str = ""  # empty: the fastest
+    COMMAND: ClassVar[str]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The request with those of these values that are settings; None stands for the default."""
+        given = {field.name: settings.get(field.name) for field in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.default is not None:
+                object.__setattr__(self, field.name, _settled(field.name, value))
+
+
+def _settled(name: str, value: Any) -> Any:
+    """A value in its one way of writing; SettingsError if it cannot be one."""
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            raise SettingsError(f"{name}: choose from {', '.join(CHOICES[name])}, got {shown(value)}")
+        return value
+    if name in LEAST:
+        return parse_count(value, name, LEAST[name], MOST.get(name, MOST_COUNT))
+    if name in EXACT:
+        return str(parse_fraction(value, name))
+    if name in LISTS:
+        return tuple(str(parse_fraction(part, name)) for part in _parts(value, name))
+    if name in TEXTS:
+        return _text(name, value)
+    if name == "precision":
+        return str(parse_percent(value, name))
+    return parse_seed(value) if name == "seed" else bool(value)
+
+
+def _parts(value: Any, name: str) -> list[Any]:
+    if isinstance(value, str):
+        return value.split(",")
+    try:
+        return list(value)
+    except TypeError:
+        raise SettingsError(f"{name}: expected several numbers, such as [0.25, 0.5], got {shown(value)}") from None
+
+
+def _text(name: str, value: Any) -> str:
+    """Text, or what names a file; mean and std may be given as numbers."""
+    if name in ("mean", "std") and not isinstance(value, str):
+        return ",".join(str(parse_fraction(part, name)) for part in _parts(value, name))
+    if not isinstance(value, str):
+        raise SettingsError(f"{name}: expected text, got {shown(value)}")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,33 +111,43 @@ class Predict(Request):
     """A class for each image."""
 
     n: int = 1000
+    COMMAND: ClassVar[str] = "predict"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certify(Request):
     """A class and a radius for each image."""
 
-    n0: int = 100
-    n: int = 100_000
+    n0: int = 100  # samples that select the class
+    n: int = 100_000  # samples that estimate its probability
     bound: Literal["sound", "paper"] = "sound"
-    form: Literal["one", "two"] = "one"
+    form: Form = "one"
     adaptive: bool = False  # n is the most then
-    radii: Sequence[str] = ()
+    radii: tuple[str, ...] = ()
     precision: str | None = None
     give_up: str | None = None
+    COMMAND: ClassVar[str] = "certify"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.radii or self.precision is not None:
+            object.__setattr__(self, "adaptive", True)
+        elif self.give_up is not None and not self.adaptive:
+            raise SettingsError("give_up is for adaptive runs; ask for radii or a precision too")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack(Request):
-    """An attacked image for each image and radius. sigma "0": on the network without smoothing."""
+    """An attacked image for each image and radius. sigma 0: the network without smoothing."""
 
     n: int = 1000
-    norm: Literal["l2", "linf"] = "l2"
-    eps: Sequence[str] = ()  # radii, as fractions of the pixel range; empty: the paper's
+    norm: Norm = "l2"
+    eps: tuple[str, ...] = ()  # radii, as fractions of the pixel range; empty: the paper's
     steps: int | None = None  # None: the paper's
     draws: int = 8
     restarts: int = 1
     source: str = ""  # the network that gives the gradients; empty: the model itself
+    COMMAND: ClassVar[str] = "attack"
 
 
 REQUESTS: dict[str, type[Certify | Predict]] = {"certify": Certify, "predict": Predict}  # by command

@@ -6,24 +6,30 @@ that were kept can be judged again under another alpha or bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
-from intrs.errors import IntrsError
-from intrs.exact import parse_seed
+from intrs.errors import IntrsError, SettingsError
+from intrs.exact import Count, Number, parse_count, parse_seed
 from intrs.network import Network
-from intrs.votes import SELECTION, Classifier, Progress, Votes, votes
+from intrs.noise import Noise
+from intrs.progress import Progress
+from intrs.request import Certify, Predict
+from intrs.votes import SELECTION, Classifier, Samples, Votes, check_image, content_index, count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from intrs.adaptive import Rule
-    from intrs.noise import Noise
+    from intrs.certificate import Bound
+    from intrs.noise import Kind
+    from intrs.progress import OnProgress
+    from intrs.request import Form
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,11 @@ class Predicted:
     n: int
     alpha: Fraction
 
+    def _repr_html_(self) -> str:
+        return f"<p>class <b>{self.label}</b>: {self.votes:,} of {self.n:,} votes, alpha {float(self.alpha):g}</p>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, init=False)
 class Smooth:
     """g(x) = the class that the base classifier gives most often to x + noise.
 
@@ -45,109 +54,186 @@ class Smooth:
     be a function of one image at a time: if its answer for an image depends on the rest of the batch (BatchNorm in
     training mode, dynamic quantisation over the batch), the theorem does not apply.
 
-    The seed is 256 bits; leave it out to have one drawn from the operating system.
+    The noise is given by sigma, a fraction of the pixel range (0.25, "0.25", "1/4" and Fraction(1, 4) are alike), and
+    is the discrete Gaussian unless its law is named; or as a `Noise`. The seed has 256 bits; without one it is drawn
+    from the operating system.
     """
 
     base: Network | Classifier
     noise: Noise
-    seed: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # None: drawn below
-    bound: Literal["sound", "paper"] = field(default="sound", kw_only=True)
-    form: Literal["one", "two"] = field(default="one", kw_only=True)
-    classes: int | None = field(default=None, kw_only=True)
-    threads: int = field(default=0, kw_only=True)
-    kernels: str = field(default="", kw_only=True)
+    seed: int
+    bound: Bound
+    form: Form
+    classes: int | None
+    threads: int
+    kernels: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", parse_seed(self.seed))
-        if isinstance(self.base, Network):
-            object.__setattr__(self, "classes", self.base.classes)
+    def __init__(
+        self,
+        base: Network | Classifier,
+        noise: Noise | Kind | None = None,
+        *,
+        sigma: Number | None = None,
+        seed: str | int | None = None,
+        bound: Bound = Certify.bound,
+        form: Form = Certify.form,
+        classes: int | None = None,
+        threads: Count = 0,
+        kernels: str = "",
+    ) -> None:
+        settle = object.__setattr__
+        settle(self, "base", base)
+        settle(self, "noise", _noise(noise, sigma))
+        settle(self, "seed", parse_seed(seed))
+        settle(self, "bound", bound)
+        settle(self, "form", form)
+        settle(self, "classes", base.classes if isinstance(base, Network) else classes)
+        settle(self, "threads", parse_count(threads, "threads", 0))
+        settle(self, "kernels", kernels)
 
     def certify(
         self,
         image: NDArray[Any],
-        n0: int = 100,
-        n: int = 100_000,
-        alpha: str | float | Fraction = "0.001",
         *,
-        image_index: int = 0,
-        progress: Progress | None = None,
-        radii: Sequence[str | float | Fraction] = (),
-        precision: str | float | Fraction | None = None,
-        give_up: str | float | Fraction = GIVE_UP,
+        n0: Count = Certify.n0,
+        n: Count = Certify.n,
+        alpha: Number = Certify.alpha,
+        index: int | None = None,
+        radii: Sequence[Number] = (),
+        precision: Number | None = None,
+        give_up: Number = GIVE_UP,
+        progress: OnProgress | None = None,
     ) -> Certified | Abstained:
         """Algorithm 1: a class and a radius that hold with probability at least 1 - alpha, or an abstention.
 
-        With `radii`, only as many samples as it takes to decide for each whether it is certified; with `precision`
-        ("1%"), until the radius is that close to what n samples could certify. Then n is the most samples that are
-        taken, and the outcome says how many were. give_up: see docs/adaptive.md, section 5.
+        index addresses the noise; without it, the image's own pixels do, so every image gets noise of its own. With
+        `radii`, only as many samples are taken as it needs to decide for each whether it is certified; with
+        `precision` ("1%"), until the radius is that close to what n samples could certify. Then n is the most samples
+        that are taken, and the outcome says how many were. give_up: see docs/adaptive.md, section 5.
         """
-        if n0 < 1:
-            raise IntrsError(f"n0, the number of samples that select the class, must be at least 1, not {n0}")
-        certifier = self.certifier(image.size, n, alpha)  # refuses wrong settings before anything is sampled
+        pixels, n0, n = check_image(image), parse_count(n0, "n0"), parse_count(n, "n")
+        certifier = self.certifier(pixels.size, n, alpha)  # refuses wrong settings before anything is sampled
+        at = content_index(pixels) if index is None else index
         if radii or precision is not None:
-            plan = Stages.of(n, radii, precision, give_up)
-            plan.rules(certifier)  # refuses too
-            return self._certify_adaptively(image, image_index, n0, certifier, plan, progress)
-        selection = self.sample(image, image_index, SELECTION, n0)  # lines 1, 2
-        estimation = self.sample(image, image_index, 0, n, progress)  # lines 3, 4
+            stages = Stages.of(n, radii, precision, give_up)
+            stages.rules(certifier)  # refuses too
+            return self._certify_adaptively(pixels, at, n0, certifier, stages, progress)
+        selection = self.sample(pixels, self.samples(at, SELECTION, n0))  # lines 1, 2
+        estimation = self.sample(pixels, self.samples(at, 0, n), progress)  # lines 3, 4
         return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
 
-    def _certify_adaptively(
-        self, image: NDArray[Any], index: int, n0: int, certifier: Certifier, plan: Stages, progress: Progress | None
-    ) -> Certified | Abstained:
-        selection = self.sample(image, index, SELECTION, n0)
-        rules = plan.rules(replace(certifier, classes=len(selection.counts)))
-        estimation = self.sample_until(image, index, selection.top, rules, progress=progress)
-        return judge_adaptive(selection, estimation, rules[-1])
+    def certify_all(
+        self, images: Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+    ) -> Iterator[Certified | Abstained]:
+        """`certify` for one image after another; settings are those of `certify`.
+
+        The noise of each image is addressed by its place, 0, 1, 2, ..., or by `indices`: those of a data set give the
+        same votes as `intrs.certify` on it.
+        """
+        for index, image in self._indexed(images, indices):
+            yield self.certify(image, index=index, **settings)
+
+    def predict(
+        self,
+        image: NDArray[Any],
+        *,
+        n: Count = Predict.n,
+        alpha: Number = Predict.alpha,
+        index: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> Predicted | Abstained:
+        """Algorithm 2: g's class, wrong with probability at most alpha, or an abstention. index: as in `certify`."""
+        pixels, n, level = check_image(image), parse_count(n, "n"), parse_alpha(alpha)
+        at = content_index(pixels) if index is None else index
+        return judge_prediction(self.sample(pixels, self.samples(at, 0, n), progress), pixels.size, level)
+
+    def predict_all(
+        self, images: Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+    ) -> Iterator[Predicted | Abstained]:
+        """`predict` for one image after another, as `certify_all` does."""
+        for index, image in self._indexed(images, indices):
+            yield self.predict(image, index=index, **settings)
+
+    @staticmethod
+    def _indexed(images: Iterable[NDArray[Any]], indices: Iterable[int] | None) -> Iterator[tuple[int, NDArray[Any]]]:
+        known = getattr(images, "indices", None) if indices is None else indices
+        pixels: Iterable[NDArray[Any]] = getattr(images, "images", images)
+        if known is None:
+            yield from enumerate(pixels)
+        else:
+            yield from ((int(index), image) for index, image in zip(known, pixels, strict=True))
+
+    def samples(self, index: int, first: int, count: int) -> Samples:
+        """Samples first .. first + count - 1 of the image with this index, under this seed."""
+        return Samples(self.seed, int(index), first, count)
+
+    def sample(self, image: NDArray[Any], samples: Samples, progress: OnProgress | None = None) -> Votes:
+        """Votes over these samples."""
+        return count(
+            self.base, image, self.noise, samples,
+            classes=self.classes, threads=self.threads, kernels=self.kernels, progress=progress,
+        )  # fmt: skip
 
     def sample_until(
         self,
         image: NDArray[Any],
-        image_index: int,
+        index: int,
         label: int,
         rules: Sequence[Rule],
         *,
         begin: Votes | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> Votes:
         """Votes over samples 0, 1, ... until each rule in turn has what it needs to judge the class `label`.
 
         They are the first of the votes that a fixed number of samples would give. begin: votes at which all rules but
         the last have stopped.
         """
-        found = begin or self.sample(image, image_index, 0, rules[0].following(0), progress)
+        most = rules[-1].caps[-1]
+        found = begin or self.sample(image, self.samples(index, 0, rules[0].following(0)), _of(most, 0, progress))
         for rule in rules[-1:] if begin else rules:
             while not rule.is_over(label, found.counts):
-                done = found.count
-                report = None if progress is None else (lambda k, done=done: progress(done + k))
-                found += self.sample(image, image_index, done, rule.following(done) - done, report)
+                more = found.samples.following(rule.following(found.count) - found.count)
+                found += self.sample(image, more, _of(most, found.count, progress))
         return found
 
-    def predict(
+    def _certify_adaptively(
         self,
         image: NDArray[Any],
-        n: int = 1000,
-        alpha: str | float | Fraction = "0.001",
-        *,
-        image_index: int = 0,
-        progress: Progress | None = None,
-    ) -> Predicted | Abstained:
-        """Algorithm 2: g's class, wrong with probability at most alpha, or an abstention."""
-        level = parse_alpha(alpha)
-        return judge_prediction(self.sample(image, image_index, 0, n, progress), image.size, level)
+        index: int,
+        n0: int,
+        certifier: Certifier,
+        stages: Stages,
+        progress: OnProgress | None,
+    ) -> Certified | Abstained:
+        selection = self.sample(image, self.samples(index, SELECTION, n0))
+        rules = stages.rules(replace(certifier, classes=len(selection.counts)))
+        estimation = self.sample_until(image, index, selection.top, rules, progress=progress)
+        return judge_adaptive(selection, estimation, rules[-1])
 
-    def sample(
-        self, image: NDArray[Any], image_index: int, first: int, count: int, progress: Progress | None = None
-    ) -> Votes:
-        """Votes over samples first .. first + count - 1."""
-        return votes(
-            self.base, image, self.noise, self.seed, image_index, first, count,
-            classes=self.classes, threads=self.threads, kernels=self.kernels, progress=progress,
-        )  # fmt: skip
-
-    def certifier(self, dimension: int, n: int, alpha: str | float | Fraction) -> Certifier:
+    def certifier(self, dimension: int, n: int, alpha: Number) -> Certifier:
         """What turns votes into radii under these settings."""
         return Certifier(self.noise, dimension, n, parse_alpha(alpha), self.bound, self.form, self.classes or 2)
+
+
+def _noise(noise: Noise | Kind | None, sigma: Number | None) -> Noise:
+    """The noise, however it was said."""
+    if isinstance(noise, Noise):
+        if sigma is not None:
+            raise SettingsError("the noise has a sigma of its own; pass the one or the other")
+        return noise
+    if noise is not None and not isinstance(noise, str):
+        raise SettingsError(
+            f"noise: expected a Noise or the name of a law, got {type(noise).__name__}; for sigma pass sigma="
+        )
+    if sigma is None:
+        raise SettingsError("how much noise? Pass sigma, a fraction of the pixel range, such as sigma=0.25")
+    return Noise.of(noise or Certify.noise, sigma)
+
+
+def _of(total: int, before: int, progress: OnProgress | None) -> OnProgress | None:
+    """A report on a part of the samples, as one on all of them."""
+    return progress and (lambda part: progress(Progress(before + part.done, total)))
 
 
 def judge(selection: Votes, estimation: Votes, certifier: Certifier) -> Certified | Abstained:
@@ -173,14 +259,10 @@ def judge_adaptive(selection: Votes, estimation: Votes, rule: Rule) -> Certified
 
 
 def _check_apart(selection: Votes, estimation: Votes) -> None:
-    if selection.first < SELECTION or estimation.first + estimation.count > SELECTION:
+    if selection.samples.first < SELECTION or estimation.samples.end > SELECTION:
         raise IntrsError("selection and estimation must come from samples of their own (see intrs.votes)")
-    if _drawn_for(selection) != _drawn_for(estimation):
+    if (selection.noise, selection.samples.stream) != (estimation.noise, estimation.samples.stream):
         raise IntrsError("selection and estimation must be votes about one image, under one noise and one seed")
-
-
-def _drawn_for(sampled: Votes) -> tuple[Noise, int, int]:
-    return sampled.noise, sampled.seed, sampled.image_index
 
 
 def judge_prediction(sampled: Votes, dimension: int, alpha: Fraction) -> Predicted | Abstained:

@@ -1,4 +1,4 @@
-"""Votes: how often each class won under noise, with what is needed to count them again. Integers for ever.
+"""Votes: how often each class won under noise, with the address of every sample. Integers for ever.
 
 Sample i of image j under a seed is one fixed noise vector (`core/bits.h`; in floats `_draw_floats`), so votes over
 [0, a) plus votes over [a, b) are votes over [0, b): for integers on any machine, with any number of threads. The
@@ -9,6 +9,7 @@ on, estimation from 0 on.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,18 +18,22 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from intrs import _core
-from intrs.errors import IntrsError
-from intrs.exact import parse_seed
+from intrs.errors import DataError, IntrsError, ModelError, SettingsError
+from intrs.exact import Count, parse_count, parse_seed, shown
 from intrs.network import Network
+from intrs.progress import Progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.noise import Noise
+    from intrs.progress import OnProgress
 
 SELECTION = _core.SELECTION
-BATCH = 500  # noisy images handed to a callable at once
-MOST_FLOATS = 2**22  # values in them, if the noise is drawn in floats
+LAST_ADDRESS = 2**64
+BATCH = 500  # noisy images handed to a callable at once, at most
+MOST_VALUES = 2**22  # values in such a batch, at most, as long as it holds one image
+MOST_THREADS = 1024  # each takes memory for its activations
 MAX_IMAGE_INDEX = 2**32 - 1  # an image's noise address has 32 bits
 
 Classifier = Callable[["NDArray[Any]"], Any]
@@ -37,19 +42,63 @@ Under continuous noise the images are float32, in pixel levels all the same.
 
 It must be a function of one image at a time. With BatchNorm in training mode, or dynamic quantisation over the batch,
 the votes are not independent draws from one law, and the theorem behind certificates does not apply."""
-Progress = Callable[[int], object]
-"""Called now and then with the number of samples done; an exception from it stops the count."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The noise vectors first .. first + count - 1 of one image under one seed (`core/votes.h`).
+
+    The seed has 256 bits; None draws one from the operating system. The image is its index in a data set, of 32 bits.
+    """
+
+    seed: int
+    image: int
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        for name, parsed in (("seed", parse_seed(self.seed)), ("image", _index(self.image))):
+            object.__setattr__(self, name, parsed)
+        if not 0 <= self.image <= MAX_IMAGE_INDEX:
+            raise SettingsError(f"the image index must lie in 0 .. 2**32 - 1, got {self.image}")
+        limit = SELECTION if self.first < SELECTION else LAST_ADDRESS
+        if self.count < 0 or self.first < 0 or self.end > limit:
+            raise SettingsError(
+                f"there are no samples {self.first} .. {self.end - 1}: estimation has 0 .. 2**63 - 1, and selection "
+                "those from 2**63 on"
+            )
+
+    @property
+    def end(self) -> int:
+        """The sample after the last one."""
+        return self.first + self.count
+
+    @property
+    def key(self) -> bytes:
+        """The seed as the generator takes it."""
+        return self.seed.to_bytes(32, "little")
+
+    @property
+    def stream(self) -> tuple[int, int]:
+        """Seed and image: votes that share them can be added."""
+        return self.seed, self.image
+
+    def following(self, count: int) -> Samples:
+        """The `count` samples after these."""
+        return replace(self, first=self.end, count=count)
 
 
 @dataclass(frozen=True)
 class Votes:
-    """Counts per class over samples first .. first + count - 1 of one image."""
+    """Counts per class over the samples of one image."""
 
     counts: tuple[int, ...]
     noise: Noise
-    seed: int
-    image_index: int
-    first: int
+    samples: Samples
+
+    def __post_init__(self) -> None:
+        if self.count != self.samples.count:
+            raise IntrsError(f"{self.count} votes over {self.samples.count} samples: every sample votes once")
 
     @property
     def count(self) -> int:
@@ -68,91 +117,100 @@ class Votes:
 
     def __add__(self, other: Votes) -> Votes:
         """Votes over two ranges that touch."""
-        mine, theirs = (replace(v, counts=(), first=0) for v in (self, other))
-        if mine != theirs or len(self.counts) != len(other.counts) or other.first != self.first + self.count:
+        mine, theirs = self.samples, other.samples
+        alike = (self.noise, mine.stream, len(self.counts)) == (other.noise, theirs.stream, len(other.counts))
+        if not alike or theirs.first != mine.end:
             raise IntrsError(
-                f"cannot add votes over samples {self.first}+{self.count} and {other.first}+{other.count}: "
+                f"cannot add votes over samples {mine.first}+{mine.count} and {theirs.first}+{theirs.count}: "
                 "they must be of one image, noise and seed, and the second range must begin where the first ends"
             )
-        return replace(self, counts=tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)))
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return replace(self, counts=counts, samples=replace(mine, count=mine.count + theirs.count))
 
 
-def votes(
+def _index(image: SupportsIndex) -> int:
+    try:
+        return operator.index(image)
+    except TypeError:
+        raise SettingsError(f"the image index must be an integer, got {shown(image)}") from None
+
+
+def content_index(image: NDArray[Any]) -> int:
+    """An address for the noise of an image that has no index: 32 bits of the hash of its pixels.
+
+    So another image gets other noise, and the same image under the same seed gets the same, on any machine.
+    """
+    pixels = check_image(image)
+    digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).digest()
+    return int.from_bytes(digest[:4], "little")
+
+
+def count(
     network: Network | Classifier,
     image: NDArray[Any],
     noise: Noise,
-    seed: SupportsIndex | None,
-    image_index: int,
-    first: int,
-    count: int,
+    samples: Samples,
     *,
     classes: int | None = None,
-    threads: int = 0,
+    threads: Count = 0,
     kernels: str = "",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Votes:
-    """Count the classes that `network` gives to `image` under samples first .. first + count - 1 of the noise.
+    """Count the classes that `network` gives to `image` under these samples of the noise.
 
     image holds uint8 pixels: (height, width, channels) for an integer network, any shape for a callable. threads=0
-    takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels. Without
-    a seed one is drawn, and kept with the votes.
+    takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels.
     """
-    _check(image, image_index, first, count)
-    drawn_from = parse_seed(seed)
-    key = drawn_from.to_bytes(32, "little")
+    pixels = check_image(image)
     if isinstance(network, Network):
-        counts = _network_votes(network, image, noise, key, image_index, first, count, threads, kernels, progress)
+        counts = _network_votes(network, pixels, noise, samples, threads, kernels, progress)
     else:
-        counts = _callable_votes(network, image, noise, key, image_index, first, count, classes, progress)
-    return Votes(tuple(counts), noise, drawn_from, image_index, first)
+        counts = _callable_votes(network, pixels, noise, samples, classes, progress)
+    return Votes(tuple(counts), noise, samples)
 
 
-def noisy_images(
-    image: NDArray[Any], noise: Noise, seed: int, image_index: int, first: int, count: int
-) -> NDArray[Any]:
-    """Samples first .. first + count - 1 themselves: image + noise, (count, *image.shape).
-
-    int32, or float32 if the noise is continuous.
-    """
-    _check(image, image_index, first, count)
-    pixels = np.ascontiguousarray(image).reshape(-1)
-    drawn = _drawer(noise)(parse_seed(seed).to_bytes(32, "little"), image_index, first, count, pixels)
-    return drawn.reshape(count, *image.shape)
+def noisy_images(image: NDArray[Any], noise: Noise, samples: Samples) -> NDArray[Any]:
+    """The samples themselves: image + noise, (count, *image.shape); int32, or float32 if the noise is continuous."""
+    pixels = check_image(image)
+    return _drawer(noise)(samples, pixels.reshape(-1)).reshape(samples.count, *pixels.shape)
 
 
-def _drawer(noise: Noise) -> Callable[..., NDArray[Any]]:
-    """What draws noisy images for (key, image index, first, count, pixels)."""
-    return _table(noise).draw if noise.on_integers else partial(_draw_floats, noise)
+def check_image(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """The pixels in one piece, or a sentence about what was given instead."""
+    if not isinstance(image, np.ndarray):
+        advice = "; pass image.numpy()" if hasattr(image, "numpy") else ""
+        raise DataError(f"an image is a NumPy array of uint8 pixels, got {type(image).__name__}{advice}")
+    if image.dtype != np.uint8:
+        advice = " (multiply by 255 and round, if the values lie between 0 and 1)" if image.dtype.kind == "f" else ""
+        raise DataError(f"an image holds uint8 pixels 0..255, got {image.dtype}{advice}")
+    if not 0 < image.size <= _core.MAX_DIMENSION:
+        raise DataError(f"an image of {image.size} values is empty or too large")
+    return np.ascontiguousarray(image)
 
 
-def _draw_floats(
-    noise: Noise, key: bytes, image_index: int, first: int, count: int, pixels: NDArray[np.uint8]
-) -> NDArray[np.float32]:
-    """The same for continuous noise, (count, pixels): NumPy's Philox generator, keyed by seed and image.
+def _drawer(noise: Noise) -> Callable[[Samples, NDArray[np.uint8]], NDArray[Any]]:
+    """What draws noisy images, (count, values)."""
+    return partial(_draw_integers if noise.on_integers else _draw_floats, noise)
+
+
+def _draw_integers(noise: Noise, samples: Samples, pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    return _table(noise).draw(samples.key, samples.image, samples.first, samples.count, pixels)
+
+
+def _draw_floats(noise: Noise, samples: Samples, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """The same for continuous noise: NumPy's Philox generator, keyed by seed and image.
 
     The sample's index is the upper half of the counter, so no two samples share any of its blocks.
     """
-    address = b"intrs continuous noise" + key + image_index.to_bytes(4, "little")
+    address = b"intrs continuous noise" + samples.key + samples.image.to_bytes(4, "little")
     philox_key = int.from_bytes(hashlib.sha256(address).digest()[:16], "little")
-    drawn = np.empty((count, pixels.size), np.float32)
-    for i, row in enumerate(drawn, first):
+    drawn = np.empty((samples.count, pixels.size), np.float32)
+    for i, row in enumerate(drawn, samples.first):
         generator = np.random.Generator(np.random.Philox(key=philox_key, counter=i << 128))
         generator.standard_normal(dtype=np.float32, out=row)
     drawn *= np.float32(noise.grid_sigma)
     drawn += pixels
     return drawn
-
-
-def _check(image: NDArray[Any], image_index: int, first: int, count: int) -> None:
-    if image.dtype != np.uint8:
-        raise IntrsError(f"images are uint8 pixels 0..255; got {image.dtype}")
-    if not 0 <= image_index <= MAX_IMAGE_INDEX:
-        raise IntrsError(f"the image index must lie in 0 .. 2**32 - 1, not {image_index}")
-    limit = SELECTION if first < SELECTION else 2**64
-    if count < 0 or first < 0 or first + count > limit:
-        raise IntrsError(f"there are no samples {first} .. {first + count - 1}: estimation has 0 .. 2**63 - 1")
-    if not 0 < image.size <= _core.MAX_DIMENSION:
-        raise IntrsError(f"an image of {image.size} values is empty or too large")
 
 
 @lru_cache(maxsize=8)
@@ -165,49 +223,47 @@ def _network_votes(
     network: Network,
     image: NDArray[np.uint8],
     noise: Noise,
-    key: bytes,
-    image_index: int,
-    first: int,
-    count: int,
-    threads: int,
+    samples: Samples,
+    threads: Count,
     kernels: str,
-    progress: Progress | None,
+    progress: OnProgress | None,
 ) -> list[int]:
     if not noise.on_integers:
-        raise IntrsError(f"{noise.kind} noise is not for integer networks; intrs.float_engine runs their files")
+        raise SettingsError(f"{noise.kind} noise is not for integer networks; intrs.float_engine runs their files")
     if image.shape != network.input_shape:
-        raise IntrsError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
-    pixels, table = np.ascontiguousarray(image), _table(noise)
+        raise DataError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
+    report = None if progress is None else (lambda done: progress(Progress(done, samples.count)))
     try:
-        return _core.votes(network.native, table, pixels, key, image_index, first, count, threads, kernels, progress)
-    except ValueError as error:  # an unknown kernel set, or no thread to be had
-        raise IntrsError(str(error)) from None
+        return _core.votes(
+            network.native, _table(noise), image, samples.key, samples.image, samples.first, samples.count,
+            parse_count(threads, "threads", 0, MOST_THREADS), kernels, report,
+        )  # fmt: skip
+    except _core.Error as error:  # an unknown kernel set, or no thread to be had
+        raise SettingsError(str(error)) from None
 
 
 def _callable_votes(
     classifier: Classifier,
     image: NDArray[np.uint8],
     noise: Noise,
-    key: bytes,
-    image_index: int,
-    first: int,
-    count: int,
+    samples: Samples,
     classes: int | None,
-    progress: Progress | None,
+    progress: OnProgress | None,
 ) -> list[int]:
-    if not count and not classes:
-        raise IntrsError("no samples tell no number of classes: take a sample, or say how many there are (classes=10)")
-    counts, pixels = np.zeros(classes or 0, np.int64), np.ascontiguousarray(image).reshape(-1)
-    draw = _drawer(noise)
-    batch = BATCH if noise.on_integers else min(BATCH, max(MOST_FLOATS // pixels.size, 1))
-    for begin in range(0, count, batch):
-        size = min(batch, count - begin)
-        drawn = draw(key, image_index, first + begin, size, pixels)
-        labels, classes = _labels(classifier(drawn.reshape(size, *image.shape)), size, classes)
+    if not callable(classifier):
+        raise ModelError(f"expected a Network or a callable that classifies images, got {type(classifier).__name__}")
+    if not samples.count and not classes:
+        raise SettingsError("no samples tell no number of classes: take a sample, or pass classes, such as classes=10")
+    counts, draw = np.zeros(classes or 0, np.int64), _drawer(noise)
+    batch = min(BATCH, max(MOST_VALUES // image.size, 1))
+    for begin in range(0, samples.count, batch):
+        part = replace(samples, first=samples.first + begin, count=min(batch, samples.count - begin))
+        drawn = draw(part, image.reshape(-1)).reshape(part.count, *image.shape)
+        labels, classes = _labels(classifier(drawn), part.count, classes)
         counts = np.zeros(classes, np.int64) if begin == 0 else counts
         counts += np.bincount(labels, minlength=classes)
         if progress:
-            progress(begin + size)
+            progress(Progress(begin + part.count, samples.count))
     return [int(c) for c in counts]
 
 
@@ -215,19 +271,21 @@ def _labels(answer: Any, size: int, classes: int | None) -> tuple[NDArray[np.int
     """What a callable returned, as labels and the number of classes."""
     array = np.asarray(answer)
     if classes in (None, 1) and array.ndim == 2 and array.shape[1] == 1:
-        raise IntrsError(
-            "the classifier returns one score an image, which would be one class that always wins; "
-            "return labels 0 and 1 and say Smooth(..., classes=2), or two scores"
+        raise ModelError(
+            "the classifier returns one score per image, which would be one class that always wins; "
+            "return labels 0 and 1 and pass classes=2, or return two scores"
         )
     if array.ndim == 2 and len(array) == size and (classes is None or array.shape[1] == classes):
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise ModelError("the classifier returned NaN among its scores, so its answer is undefined")
         return np.argmax(array, axis=1), array.shape[1]
     if array.shape != (size,) or array.dtype.kind not in "iu":
-        raise IntrsError(
+        raise ModelError(
             f"the classifier must return {size} integer labels or scores of shape ({size}, {classes or 'classes'}); "
             f"it returned {array.dtype} of shape {array.shape}"
         )
     if classes is None:
-        raise IntrsError("the classifier returns labels, so say how many classes there are: Smooth(..., classes=10)")
+        raise SettingsError("the classifier returns labels, so pass the number of classes, such as classes=10")
     if array.min() < 0 or array.max() >= classes:
-        raise IntrsError(f"the classifier returned labels outside 0 .. {classes - 1}")
+        raise ModelError(f"the classifier returned labels outside 0 .. {classes - 1}")
     return array.astype(np.int64), classes

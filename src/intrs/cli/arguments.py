@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from intrs import zoo
-from intrs.errors import IntrsError
-from intrs.request import REQUESTS, Attack, Certify, Request
+from intrs.errors import IntrsError, SettingsError
+from intrs.exact import parse_count, parse_seed
+from intrs.request import MOST, REQUESTS, Attack, Certify, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _typeshed import SupportsWrite
 
 SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no arguments at all
 SHORT_RUN_IMAGES = 10
-MOST_THREADS = 1024
 INTEGER_LAWS = ("discrete", "rounded")
 LAWS = (*INTEGER_LAWS, "continuous")
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
 R = TypeVar("R", bound=Request)
+T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,7 +53,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Print and leave."""
-        from intrs import __version__
+        from intrs.version import __version__
 
         print(f"intrs {__version__}")
         parser.exit()
@@ -69,7 +70,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def asked(args: argparse.Namespace, kind: type[R]) -> R:
     """What the arguments of a command ask for."""
-    return kind(**{field.name: getattr(args, field.name) for field in fields(kind)})
+    return kind.of(vars(args))
 
 
 def _settle(args: argparse.Namespace, *, short: bool) -> None:
@@ -123,14 +124,21 @@ def _add_run(parser: Parser, command: str) -> None:
     _add_noise(parser, required=False, laws=LAWS)
     if command == "certify":
         parser.add_argument(
-            "--n0", type=_count, default=Certify.n0, metavar="N0", help=f"samples to select the class ({Certify.n0})"
+            "--n0",
+            type=_count,
+            default=Certify.n0,
+            metavar="N0",
+            help=f"samples per image that select the class ({Certify.n0})",
         )
-    parser.add_argument("--n", type=_count, default=n, metavar="N", help=f"samples to decide ({n})")
+    parser.add_argument("--n", type=_count, default=n, metavar="N", help=f"samples per image ({n})")
     _add_alpha(parser)
     if command == "certify":
         _add_bound(parser)
         parser.add_argument(
-            "--form", choices=("one", "two"), default=Certify.form, help="classes that the bound uses (one)"
+            "--form",
+            choices=("one", "two"),
+            default=Certify.form,
+            help="bound from the top class only (one), or from top class and runner-up (two)",
         )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     _add_images(parser)
@@ -145,7 +153,9 @@ def _add_run(parser: Parser, command: str) -> None:
 def _add_verify(parser: Parser) -> None:
     parser.set_defaults(call="verify:verify")
     parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, its FILE.json beside it")
-    parser.add_argument("--images", type=_count, metavar="K", help="sample only K of the images again, drawn by chance")
+    parser.add_argument(
+        "--images", type=_count, metavar="K", help="count the votes of only K images again, drawn at random"
+    )
     parser.add_argument("--model", metavar="MODEL", help="where the model is now, if it was moved")
     parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved")
     _add_engine(parser)
@@ -375,32 +385,26 @@ def _add_loader(parser: Parser) -> None:
     parser.add_argument("--std", default=Request.std, metavar="S,S,S", help="the same, standard deviation (none)")
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on is wanted, not {text!r}")
-    return int(text)
+def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser of numbers, as argparse wants its complaints."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except SettingsError as error:
+            raise argparse.ArgumentTypeError(str(error).partition(": ")[2] or str(error)) from None
+
+    return parsed
 
 
-def _whole(text: str) -> int:
-    return 0 if text == "0" else _count(text)
+_count = _argument(lambda text: parse_count(text, "number"))
+_whole = _argument(lambda text: parse_count(text, "number", 0))
+_threads = _argument(lambda text: parse_count(text, "threads", 1, MOST["threads"]))
+_seed = _argument(parse_seed)
 
 
 def _list(text: str) -> list[str]:
     parts = text.split(",")
     if not all(parts):
-        raise argparse.ArgumentTypeError(f"numbers with commas between them are wanted, such as .25,.5, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers with commas between them, such as .25,.5, got {text!r}")
     return parts
-
-
-def _threads(text: str) -> int:
-    if _count(text) > MOST_THREADS:  # each takes memory for its activations
-        raise argparse.ArgumentTypeError(f"at most {MOST_THREADS}, not {text}")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    decimal = re.fullmatch(r"\d{1,78}", text, re.ASCII)
-    seed = int(text, 10 if decimal else 16) if decimal or re.fullmatch(r"0[xX][0-9a-fA-F]{1,64}", text) else None
-    if seed is None or seed >= 2**256:
-        raise argparse.ArgumentTypeError(f"an integer from 0 to 2**256 - 1 is wanted, decimal or 0x..., not {text!r}")
-    return seed

@@ -9,10 +9,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
 from intrs.cli.run import share
-from intrs.cli.screen import meter, print_table, show, table
+from intrs.cli.screen import INTERRUPTED, meter, print_table, show, table
 from intrs.errors import IntrsError
 from intrs.exact import plain
 from intrs.pgd import records

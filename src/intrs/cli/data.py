@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from intrs import zoo
-from intrs.cli import INTERRUPTED
-from intrs.cli.screen import meter, print_table, show, table
+from intrs.cli.screen import INTERRUPTED, meter, print_table, show, table
 from intrs.data import store
 from intrs.data.known import KNOWN
 from intrs.errors import IntrsError

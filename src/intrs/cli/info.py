@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
 from intrs.cli.screen import print_table, show, table
-from intrs.job import load_model, selected_kernels
+from intrs.job import selected_kernels
+from intrs.model import load
 from intrs.network import Conv
 from intrs.text import printable
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def info(args: Namespace) -> int:
     """Print layers, sizes, accumulator bounds, kernel sets, memory, identity and pixel convention."""
     model = args.model or zoo.DEFAULT_MODEL
-    network = load_model(model, args.pixels, args.mean, args.std)
+    network = load(model, pixels=args.pixels, mean=args.mean, std=args.std)
     _layers(network)
     kernels, classes = selected_kernels(args.kernels), network.classes
     others = ", ".join(name for name in _core.kernel_names() if name != kernels)

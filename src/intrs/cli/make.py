@@ -10,7 +10,8 @@ from intrs.certificate import Certifier, parse_alpha
 from intrs.cli.screen import meter
 from intrs.errors import IntrsError
 from intrs.files import write_whole
-from intrs.job import adaptive_plan, load_model
+from intrs.job import stages_of
+from intrs.model import load
 from intrs.noise import Noise
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def export(args: Namespace) -> int:
     from intrs.exchange.tosa import to_tosa
 
     check_new(args.out, args.overwrite, [Path(args.model)])
-    network = load_model(args.model, args.pixels, args.mean, args.std)
+    network = load(args.model, pixels=args.pixels, mean=args.mean, std=args.std)
     write_whole(args.out, to_tosa(network))
     print(f"{args.out}: TOSA 1.0, {args.out.stat().st_size:,} bytes, of the model with identity {network.identity}")
     return 0
@@ -60,7 +61,7 @@ def _adaptive_tables(args: Namespace) -> int:
         _check_named(args.out)
         check_new(args.out, args.overwrite)
     certifier = Certifier(Noise.of(args.noise, args.sigma), args.dimension, args.n, parse_alpha(args.alpha), args.bound)
-    rule = adaptive_plan(certifier, args.radii, give_up=args.give_up).rules(certifier)[-1]
+    rule = stages_of(certifier, tuple(args.radii), give_up=args.give_up).rules(certifier)[-1]
     assert isinstance(rule, SpendingRule)
     if not rule.tables.thresholds:
         raise IntrsError(f"with n = {args.n} and alpha = {args.alpha} no number of votes certifies; take a larger --n")

@@ -6,8 +6,7 @@ import sys
 from shlex import join
 from typing import TYPE_CHECKING
 
-from intrs.cli import INTERRUPTED
-from intrs.cli.screen import duration, meter, show
+from intrs.cli.screen import INTERRUPTED, duration, meter, show
 from intrs.text import printable
 
 if TYPE_CHECKING:

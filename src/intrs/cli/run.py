@@ -4,115 +4,113 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from intrs import results, zoo
-from intrs.adaptive import SpendingRule, Stages, UnionRule
+from intrs import api, zoo
+from intrs.adaptive import SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
-from intrs.cli import INTERRUPTED
 from intrs.cli.arguments import asked
-from intrs.cli.screen import duration, meter, print_table, show, table
-from intrs.errors import IntrsError
-from intrs.exact import plain
-from intrs.job import Job, assemble, open_job, trained_sigma, work
-from intrs.metrics import Results
+from intrs.cli.screen import INTERRUPTED, complain, print_table, say, share, show, table
+from intrs.exact import ordinal, parse_fraction, plain
+from intrs.model import open_model
 from intrs.noise import parse_sigma
+from intrs.progress import duration
 from intrs.request import REQUESTS
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from intrs.adaptive import Rule
-    from intrs.results import Row, Writer
+    from intrs.api import Started
+    from intrs.job import Job
+    from intrs.metrics import Results
+    from intrs.model import Model
+    from intrs.results import Row
 
 MOST_SHOWN = 8  # radii of an adaptive run, when it begins
 UNPROVED = " (proved along the axes only; sound is proved everywhere)"
 
 
 def run(args: Namespace) -> int:
-    """Answer for every image of the job, one line of results each."""
-    job = open_job(asked(args, REQUESTS[args.command]))
-    path: Path = args.out or default_name(job, short=args.short)
-    if args.resume:
-        job = _continued(args, path, job)
-    job.check_decisive()
-    with _writer(args, path, job) as writer:
-        try:
-            rate = _announce(job, writer)
-            work(job, writer, results.set_aside(path, job.run), meter)
-        except KeyboardInterrupt:
-            print(_how_to_resume(args, job, writer), file=sys.stderr)
-            return INTERRUPTED
-        summarise(Results.of(path, job.run, writer.rows))
+    """Answer for every image, one line of results each."""
+    request, call = asked(args, REQUESTS[args.command]), {"certify": api.certify, "predict": api.predict}[args.command]
+    model = open_model(request.model)
+    settings: dict[str, Any] = {**asdict(request), "model": model}
+    begun: list[tuple[Started, float]] = []
+    try:
+        found = call(
+            **settings,
+            out=args.out or default_name(args, model),
+            resume=args.resume,
+            overwrite=args.overwrite,
+            progress=True,
+            on_start=lambda started: begun.append((started, announce(started))),
+        )
+    except KeyboardInterrupt:
+        if not begun:
+            raise
+        complain(_how_to_resume(args, begun[0][0]))
+        return INTERRUPTED
+    summarise(found)
     if args.short:
-        print(_how_to_run_in_full(job, rate))
+        say(_how_to_run_in_full(*begun[0]))
     return 0
 
 
-def _continued(args: Namespace, path: Path, job: Job) -> Job:
-    """Resuming means the seed that was drawn then, unless one is given; a changed adaptive run becomes a stage more."""
-    if not results.sidecar_path(path).exists():
-        return job
-    old = results.read_run(path)
-    run = job.run if args.seed is not None else replace(job.run, seed=old.seed)
-    if bool(old.adaptive) != bool(run.adaptive):
-        raise IntrsError(
-            f"cannot resume {path}: it is {'' if old.adaptive else 'not '}adaptive, and this run is "
-            f"{'' if run.adaptive else 'not'}; the two count votes by different rules; name other results with --out"
-        )
-    if old.adaptive:
-        plan = Stages.parse(old.adaptive).extended(Stages.parse(run.adaptive).last)
-        run = replace(run, adaptive=str(plan))
-    return assemble(run, job.network, job.data, job.smooth.threads)
-
-
-def _writer(args: Namespace, path: Path, job: Job) -> Writer:
-    if not args.resume:
-        return results.create(path, job.run, overwrite=args.overwrite)
-    if job.run.adaptive and results.sidecar_path(path).exists():
-        old = results.read_run(path)
-        if old.adaptive != job.run.adaptive:
-            return results.extend(path, job.run)
-    return results.resume(path, job.run, job.indices)
-
-
-def default_name(job: Job, *, short: bool) -> Path:
+def default_name(args: Namespace, model: Model) -> Path:
     """certify-MODEL-DATA-sigmaS.tsv in the current folder."""
-    run = job.run
-    shipped = (*zoo.model_names(), *zoo.float_names())
-    model = run.model if run.model in shipped else Path(run.model).stem
-    parts = [run.command, model, job.data.name, f"sigma{plain(Fraction(run.sigma))}"]
-    parts += [*([] if job.smooth.noise.on_integers else [run.noise]), *(["short"] if short else [])]
+    shipped = args.model in (*zoo.model_names(), *zoo.float_names())
+    sigma = (
+        parse_fraction(model.trained_sigma if args.sigma is None else args.sigma, "sigma")
+        if (args.sigma is not None or model.trained_sigma)
+        else None
+    )
+    parts = [args.command, args.model if shipped else Path(args.model).stem, _data_name(args.data)]
+    parts += [] if sigma is None else [f"sigma{plain(sigma)}"]
+    parts += [*([] if args.noise != "continuous" else [args.noise]), *(["short"] if args.short else [])]
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")
+
+
+def _data_name(spec: str) -> str:
+    """What the data will call itself."""
+    path = Path(spec)
+    return path.resolve().name if path.is_dir() else path.stem if path.is_file() else spec
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
-def _announce(job: Job, writer: Writer) -> float:
+def announce(started: Started) -> float:
     """Say, before sampling, what is done and what can come of it; the measured rate is returned."""
-    run, images, done = job.run, len(job.positions), len(writer.rows)
-    sigma, grid = plain(job.smooth.noise.sigma), float(job.smooth.noise.grid_sigma)
-    integers = job.smooth.noise.on_integers
-    show("model", f"{run.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
-    every = (f"from image {run.first} on, " if run.first else "") + (f"every {run.skip}th, " if run.skip > 1 else "")
-    show("data", f"{run.data}, {every}{images} images" + (f", {done} of them done before" if done else ""))
-    show("noise", f"{run.noise} Gaussian, sigma {sigma} ({grid:g} pixel levels)")
+    job, done = started.job, len(started.rows)
+    run, request, images = job.run, job.run.request, len(job.positions)
+    integers = run.noise.on_integers
+    show("model", f"{request.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
+    show(
+        "data",
+        f"{request.data}, {which_images(request)}{images} images" + (f", {done} of them done before" if done else ""),
+    )
+    show(
+        "noise",
+        f"{run.noise.kind} Gaussian, sigma {plain(run.noise.sigma)} ({float(run.noise.grid_sigma):g} pixel levels)",
+    )
     most = "at most " if job.rules else ""
-    show("samples", f"{run.n0:,} to select and {most}{run.n:,} to decide, an image")
-    table = f", of which the noise table takes tau {float(job.tau):.2g}" if integers else ""
-    show("failure", f"alpha {plain(job.alpha)}{table}")
-    made_for = trained_sigma(run.model)
-    if made_for and parse_sigma(made_for) != job.smooth.noise.sigma:
-        show("note", f"the model was made for sigma {made_for}; at another it errs and abstains more")
+    if run.n0:
+        show("samples", f"{run.n0:,} + {most}{request.n:,} per image (selection + estimation)")
+    else:
+        show("samples", f"{request.n:,} per image")
+    reserved = f" ({float(job.judge.tau):.2g} of it is reserved for the sampling table)" if integers else ""
+    show("alpha", f"{plain(run.alpha)}{reserved}")
+    made_for = job.model.trained_sigma
+    if made_for and parse_sigma(made_for) != run.noise.sigma:
+        show("note", f"the model was trained for sigma {made_for}; at another it errs and abstains more")
     if run.note:
         show("caution", run.note)
-    show("results", str(writer.path))
+    show("results", str(started.path))
     for name, words in _prospects(job):
         show(name, words)
     if done == images:
@@ -123,15 +121,21 @@ def _announce(job: Job, writer: Writer) -> float:
     return rate
 
 
+def which_images(request: Any) -> str:
+    """The part of the data that is taken, in words."""
+    begin = f"from image {request.first} on, " if request.first else ""
+    return begin + (f"every {ordinal(request.skip)}, " if request.skip > 1 else "")
+
+
 def _prospects(job: Job) -> list[tuple[str, str]]:
-    n = job.run.n
+    n, alpha = job.run.request.n, job.run.alpha
     if job.run.command == "predict":
-        least = least_wins(n, job.alpha - job.tau)
+        least = least_wins(n, alpha - job.judge.tau)
         return [("votes", f"{least:,} of {n:,} against one other class are the fewest that decide")]
     if job.rules:
         return _adaptive_prospects(job.rules[-1], job)
-    radius_sq, least = job.certifier.largest(), job.certifier.least_votes()
-    best = Certified(0, radius_sq or 0, n, n, job.alpha).radius_text(3, up=True)
+    radius_sq, least = job.judge.certifier.largest(), job.judge.certifier.least_votes()
+    best = Certified(0, radius_sq or 0, n, n, alpha).radius_text(3, up=True)
     return [
         ("radius", f"at most {best} (all {n:,} votes)"),
         ("votes", f"{least:,} are the fewest that certify anything"),
@@ -140,13 +144,14 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
 
 
 def _bound(job: Job) -> str:
-    name = job.run.bound if job.smooth.noise.on_integers else "classical (Cohen et al. 2019)"
-    return f"{name}, {job.run.form}-class{UNPROVED if job.run.bound == 'paper' else ''}"
+    certifier = job.judge.certifier
+    name = certifier.bound if job.run.noise.on_integers else "classical (Cohen et al. 2019)"
+    return f"{name}, {certifier.form}-class{UNPROVED if certifier.bound == 'paper' else ''}"
 
 
 def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
     looks, largest = rule.schedule.looks, rule.largest()
-    best = Certified(0, largest or 0, rule.caps[-1], rule.caps[-1], job.alpha).radius_text(3, up=True)
+    best = Certified(0, largest or 0, rule.caps[-1], rule.caps[-1], job.run.alpha).radius_text(3, up=True)
     words = [
         ("rule", f"{rule.name}, {len(looks)} looks after {looks[0]:,} to {looks[-1]:,} samples"),
         ("bound", _bound(job)),
@@ -166,52 +171,49 @@ def _from_how_many(rule: SpendingRule, radius: Fraction) -> str:
     return next((f"from {n:,} samples on" for n, votes in looks if votes <= n), "out of reach")
 
 
-def summarise(log: Results) -> None:
+def summarise(found: Results) -> None:
     """The closing table."""
-    assert log.run
-    command = log.run.command
-    print("\nCertified accuracy" if command == "certify" else "\nAccuracy", "(of the answered: the paper's formula)")
+    assert found.run
+    command = found.run.command
+    title = "Certified accuracy" if command == "certify" else "Accuracy"
+    say(f"\n{title} (of the answered: the paper's formula)")
     made = table("radius", "correct", "of all images", "of the answered")
-    for radius in log.quarters():
-        of_all, of_answered = log.certified_accuracy(radius), log.certified_accuracy(radius, "answered")
+    for radius in found.quarters():
+        of_all, of_answered = found.certified_accuracy(radius), found.certified_accuracy(radius, "answered")
         shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
         made.add_row(f"{float(radius):.2f}", f"{of_all.part:,}", *shares)
     print_table(made)
-    part, whole = log.answered().part, len(log.answers)
-    print(f"CP {share(part, whole)} ({part:,} of {whole:,} images answered), abstentions: {whole - part:,}")
-    if log.run.adaptive and log.rows:
-        _saved(log.rows, log.run.n)
+    part, whole = found.answered().part, len(found.answers)
+    say(f"CP {share(part, whole)} ({part:,} of {whole:,} images answered), abstentions: {whole - part:,}")
+    if found.run.stages and found.rows:
+        _saved(found.rows, found.run.request.n)
 
 
 def _saved(rows: Sequence[Row], most: int) -> None:
     """How many samples an adaptive run took, against the fixed number."""
     used = sorted(row.n for row in rows)
     total, full = sum(used), sum(n == most for n in used)
-    print(
-        f"samples to decide: {total / len(used):,.0f} an image, {used[len(used) // 2]:,} the middle one, "
+    say(
+        f"samples to decide: {total / len(used):,.0f} per image, {used[len(used) // 2]:,} at the median, "
         f"all {most:,} for {full:,} images\n"
         f"saved: {share(len(used) * most - total, len(used) * most)}, "
         f"{len(used) * most / total:.1f} times fewer than {most:,} each"
     )
 
 
-def share(part: int, whole: int) -> str:
-    """A percentage."""
-    return f"{100 * part / whole:.1f} %" if whole else "-"
-
-
-def _how_to_resume(args: Namespace, job: Job, writer: Writer) -> str:
+def _how_to_resume(args: Namespace, started: Started) -> str:
     words = [word for word in args.argv if word not in ("--resume", "--overwrite")]
     end = words.index("--") if "--" in words else len(words)
     command = shlex.join(["intrs", *words[:end], *([] if args.short else ["--resume"]), *words[end:]])
-    return f"intrs: stopped after {len(writer.rows)} of {len(job.positions)} images; continue with\n  {command}"
+    done, total = len(started.rows), len(started.job.positions)
+    return f"stopped after {done} of {total} images; continue with\n  {command}"
 
 
-def _how_to_run_in_full(job: Job, rate: float) -> str:
-    run = job.run
-    n, images = REQUESTS[run.command].n, len(job.data)
-    time = f", about {duration(images * (n + run.n0) / rate)}" if rate else ""
+def _how_to_run_in_full(started: Started, rate: float) -> str:
+    job, request = started.job, started.job.run.request
+    n, images = REQUESTS[job.run.command].n, len(job.data)
+    time = f", about {duration(images * (n + job.run.n0) / rate)}" if rate else ""
     return (
         f"\nThis was a short run. The full one, {images} images with {n:,} samples each{time}:\n"
-        f"  intrs {run.command} {run.model} {run.data}"
+        f"  intrs {job.run.command} {request.model} {request.data}"
     )

@@ -1,4 +1,4 @@
-"""What the user sees: a bar on a terminal, a plain line now and then in a pipe."""
+"""What the user sees. Names and texts from files are printed through here, so that they cannot steer the terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from intrs.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.table import Table
 
-    from intrs.job import Meter
+    Meter = Callable[[int, str], None]
 
+MISTAKE, INTERRUPTED, BROKEN_PIPE = 2, 128 + 2, 128 + 13  # the latter two as shells report SIGINT and SIGPIPE
 SECONDS_BETWEEN_LINES = 10.0
 NARROWEST, WIDEST = (
     80,
@@ -93,6 +94,21 @@ def duration(seconds: float) -> str:
     if minutes < 100:
         return f"{minutes:.0f} min"
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def say(text: str) -> None:
+    """A line, or several, on the standard output."""
+    print(printable(text), flush=True)
+
+
+def complain(text: str) -> None:
+    """A message on the standard error stream."""
+    print(f"intrs: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def share(part: int, whole: int) -> str:
+    """A percentage."""
+    return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
 def show(name: str, value: str) -> None:

@@ -10,8 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from intrs.cli import INTERRUPTED
-from intrs.cli.screen import meter, print_table, show, table
+from intrs.cli.screen import INTERRUPTED, meter, print_table, show, table
 from intrs.data import open_data
 from intrs.errors import IntrsError
 from intrs.training.recipe import Recipe, plain_sigma

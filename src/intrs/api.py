@@ -1,0 +1,161 @@
+"""The functions of `import intrs`: every command is one call, and the command line only parses, calls and prints."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from intrs import job as jobs
+from intrs.data import Images, open_data
+from intrs.metrics import Results
+from intrs.model import Model, open_model
+from intrs.progress import reporting
+from intrs.request import Certify, Predict
+from intrs.verification import Verification, Verified, open_verification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from intrs.certificate import Bound
+    from intrs.exact import Count, Number
+    from intrs.job import Job
+    from intrs.network import Network
+    from intrs.noise import Kind
+    from intrs.progress import Shown
+    from intrs.request import Form
+    from intrs.results import Row
+
+    AnyPath = str | os.PathLike[str]
+    AnyModel = AnyPath | Network | Model
+    AnyData = AnyPath | Images | tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A run that is about to begin: what `on_start` is called with."""
+
+    job: Job
+    path: Path | None  # of the results file
+    rows: Sequence[Row]  # grows while the run goes on; what it holds at the start was done before
+
+
+def certify(
+    model: AnyModel,
+    data: AnyData,
+    *,
+    sigma: Number | None = None,
+    noise: Kind = Certify.noise,  # type: ignore[assignment]
+    n: Count = Certify.n,
+    n0: Count = Certify.n0,
+    alpha: Number = Certify.alpha,
+    seed: str | int | None = None,
+    bound: Bound = Certify.bound,
+    form: Form = Certify.form,
+    adaptive: bool = False,
+    radii: Sequence[Number] = (),
+    precision: Number | None = None,
+    give_up: Number | None = None,
+    split: str = Certify.split,
+    first: Count = Certify.first,
+    skip: Count = Certify.skip,
+    max: Count | None = None,  # the setting's name
+    pixels: Literal["auto", "unit", "byte"] = "auto",
+    mean: str | Sequence[Number] = "",
+    std: str | Sequence[Number] = "",
+    threads: Count = Certify.threads,
+    kernels: str = "",
+    out: AnyPath | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Shown = None,
+    on_start: Callable[[Started], object] | None = None,
+) -> Results:
+    """Algorithm 1 for every image: a class and a radius that hold with probability at least 1 - alpha each.
+
+    model is the name of a shipped model, a file, or a `Network`; data is the name of a data set, a file or folder, an
+    `Images`, or the arrays (images, labels). sigma is a fraction of the pixel range; without it, the model's own is
+    taken. Radii or a precision ("1%") make the run adaptive: then n is the most samples that an image gets.
+
+    With `out`, each line is written as soon as it is known, and `resume` continues a file that exists after Ctrl-C,
+    kill -9 or a power cut. Returns the `Results`, which know certified accuracies and become a pandas DataFrame.
+    """
+    settings = locals()
+    return _run(Certify, settings)
+
+
+def predict(
+    model: AnyModel,
+    data: AnyData,
+    *,
+    sigma: Number | None = None,
+    noise: Kind = Predict.noise,  # type: ignore[assignment]
+    n: Count = Predict.n,
+    alpha: Number = Predict.alpha,
+    seed: str | int | None = None,
+    split: str = Predict.split,
+    first: Count = Predict.first,
+    skip: Count = Predict.skip,
+    max: Count | None = None,  # the setting's name
+    pixels: Literal["auto", "unit", "byte"] = "auto",
+    mean: str | Sequence[Number] = "",
+    std: str | Sequence[Number] = "",
+    threads: Count = Predict.threads,
+    kernels: str = "",
+    out: AnyPath | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Shown = None,
+    on_start: Callable[[Started], object] | None = None,
+) -> Results:
+    """Algorithm 2 for every image: a class that is wrong with probability at most alpha. Otherwise as `certify`."""
+    settings = locals()
+    return _run(Predict, settings)
+
+
+def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
+    model, data = open_model(settings["model"]), _open_data(settings["data"], settings["split"])
+    name = data.name if not isinstance(settings["data"], str | os.PathLike) else os.fspath(settings["data"])
+    request = kind.of(settings | {"model": model.name, "data": name})
+    path = None if settings["out"] is None else Path(settings["out"])
+    job = jobs.open_job(request, model, data)
+    job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
+    with writer:
+        if settings["on_start"]:
+            settings["on_start"](Started(job, path, writer.rows))
+        with reporting(settings["progress"]) as report:
+            jobs.work(job, writer, report)
+    return Results.of(path, job.run, writer.rows)
+
+
+def _open_data(data: AnyData, split: str) -> Images:
+    return data if isinstance(data, Images) else open_data(data, split)  # type: ignore[arg-type]
+
+
+def verify(
+    results: AnyPath,
+    *,
+    images: Count | None = None,
+    model: AnyModel | None = None,
+    data: AnyData | None = None,
+    threads: Count = 0,
+    kernels: str = "",
+    progress: Shown = None,
+    on_start: Callable[[Verification], object] | None = None,
+) -> Verified:
+    """Compute a results file again, bit for bit; the answer is true if nothing differs, and else says what does.
+
+    Every line is judged again from its votes. The votes themselves are counted again for all images, or for `images`
+    of them, drawn at random. model and data say where they are now if they were moved; files outside the folder of the
+    results are opened only when they are named so.
+    """
+    opened = open_verification(
+        Path(results), images=images, model=model, data=data, threads=threads, kernels=kernels,  # type: ignore[arg-type]
+    )  # fmt: skip
+    if on_start:
+        on_start(opened)
+    with reporting(progress) as report:
+        return opened.check(report)

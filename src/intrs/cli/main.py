@@ -1,0 +1,58 @@
+"""One command, from its arguments to its exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from importlib import import_module
+
+from intrs.cli.arguments import parse
+from intrs.cli.screen import BROKEN_PIPE, INTERRUPTED, MISTAKE, complain
+from intrs.errors import IntrsError
+
+
+def run(argv: list[str]) -> int:
+    """Run the command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file name may hold what the terminal cannot show
+    try:
+        code = _call(argv)
+        if sys.stdout:
+            sys.stdout.flush()
+    except IntrsError as error:
+        complain(str(error))
+        return MISTAKE
+    except MemoryError:
+        complain("not enough memory; fewer --threads need less")
+        return MISTAKE
+    except KeyboardInterrupt:
+        complain("stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _give_up_stdout()  # whoever read our output has left
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None:  # not from a print
+            complain(f"{error.filename}: {error.strerror or error}")
+            return MISTAKE
+        _give_up_stdout()
+        complain(f"cannot write to the standard output: {error.strerror or error}")
+        return MISTAKE
+    return code
+
+
+def _give_up_stdout() -> None:
+    """Python would try to flush once more on exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _call(argv: list[str]) -> int:
+    try:
+        args = parse(argv)
+    except SystemExit as stop:  # --help and --version, which have printed what was asked for
+        return int(stop.code or 0)
+    module, function = args.call.split(":")
+    code = getattr(import_module(f"intrs.cli.{module}"), function)(args)
+    return int(code)

@@ -1,0 +1,42 @@
+"""Results files: a TSV with one line per image, and beside it a JSON file with all that is needed to repeat the run.
+
+The first columns are those of locuslab/smoothing, so that scripts written for it read ours; what follows keeps the
+votes, so that nothing has to be sampled again. An abstention is -1 in the file and nowhere else. A line, once written,
+is never changed: a run that was killed is resumed after its last whole line.
+"""
+
+from intrs.results.judging import Judge, check_rows, difference
+from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
+from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, integer
+from intrs.results.run import CLASSICAL, FORMAT, SAME, Run, read_run, read_sidecar, sidecar_path, unequal, write_run
+from intrs.results.writing import Memory, Writer, create, extend, resume, set_aside, set_aside_path
+
+__all__ = [
+    "ADAPTIVE_COLUMNS",
+    "ADAPTIVE_HEADER",
+    "CLASSICAL",
+    "COLUMNS",
+    "FORMAT",
+    "HEADER",
+    "SAME",
+    "Judge",
+    "Memory",
+    "Row",
+    "Run",
+    "Writer",
+    "cell",
+    "check_rows",
+    "create",
+    "difference",
+    "extend",
+    "integer",
+    "read",
+    "read_run",
+    "read_sidecar",
+    "resume",
+    "set_aside",
+    "set_aside_path",
+    "sidecar_path",
+    "unequal",
+    "write_run",
+]
