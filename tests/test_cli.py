@@ -19,10 +19,9 @@ import pytest
 from PIL import Image
 from tiny_model import images, save_images, save_model
 
-from intrs import metrics, results, zoo
-from intrs.cli import verify
+from intrs import metrics, results, verification, zoo
 from intrs.cli.arguments import asked, parse
-from intrs.cli.screen import duration, meter
+from intrs.progress import duration
 from intrs.request import REQUESTS, Attack
 
 if TYPE_CHECKING:
@@ -80,7 +79,8 @@ def test_certify(intrs: Intrs, here: Path) -> None:
     assert (code, err) == (0, "")
     run, rows = results.read(here / "certify-tiny-tiny-sigma0.25.tsv")
     assert [row.idx for row in rows] == [3 + 20 * i for i in range(8)]
-    assert (run.sigma, run.n, run.n0, run.seed, run.alpha) == ("1/4", 300, 100, "0x7", "1/1000")
+    request = run.request
+    assert (request.sigma, request.n, run.n0, run.seed, request.alpha) == ("1/4", 300, 100, 7, "1/1000")
     assert all(sum(row.counts) == 300 and sum(row.counts0) == 100 for row in rows)
     certified = [row for row in rows if row.predict is not None]
     assert 0 < len(certified) < 8, "the tiny images should make for both answers and abstentions"
@@ -106,7 +106,7 @@ def test_predict(intrs: Intrs, here: Path) -> None:
     code, out, _ = intrs("predict", "tiny.onnx", "tiny.npz", "--seed", "7", "--out", "p.tsv")
     assert code == 0
     run, rows = results.read(here / "p.tsv")
-    assert (run.command, run.n, run.n0) == ("predict", 1000, 0)
+    assert (run.command, run.request.n, run.n0) == ("predict", 1000, 0)
     assert {row.radius for row in rows} == {"0.0"}
     assert any(row.correct for row in rows)
     assert "fewest that decide" in out
@@ -148,7 +148,7 @@ def test_a_name_that_no_file_can_have(intrs: Intrs) -> None:
     [
         ("radius_sq", "99999999", "but radius_sq says 39."),
         ("correct", "0", "correct is 0, but predict is 0 and label is 0"),
-        ("votes", "301", "votes is 301, which no class has"),
+        ("votes", "301", "votes is 301, but class 0, which was selected"),
         ("counts", "1,2,3", "counts add up to 6, not to 300"),
         ("predict", "-1", "an abstention has neither class nor radius"),
         ("n", "5", "but the run took 100 and 300"),
@@ -179,9 +179,9 @@ def test_no_command_writes_over_what_it_reads(intrs: Intrs, here: Path) -> None:
 
 def test_remarks_on_sigma(intrs: Intrs) -> None:
     _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--max", "1", "--sigma", "0.5", *QUICK)
-    assert "the model was made for sigma 0.25" in out
+    assert "the model was trained for sigma 0.25" in out
     _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--max", "1", "--sigma", "1/4", *QUICK)
-    assert "was made for" not in out
+    assert "was trained for" not in out
     code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--sigma", "", *QUICK)
     assert (code, "sigma: expected" in err) == (2, True)
 
@@ -219,7 +219,7 @@ def test_same_seed_same_file(intrs: Intrs, here: Path) -> None:
 def test_a_seed_is_drawn_and_recorded(intrs: Intrs, here: Path) -> None:
     for name in ("a", "b"):
         intrs("certify", "tiny.onnx", "tiny.npz", "--out", f"{name}.tsv", "--n", "300", "--max", "1")
-    seeds = {int(results.read_run(here / f"{name}.tsv").seed, 16) for name in ("a", "b")}
+    seeds = {results.read_run(here / f"{name}.tsv").seed for name in ("a", "b")}
     assert len(seeds) == 2
     assert min(seeds) > 2**200, "256 bits, from the operating system"
     assert intrs("verify", "a.tsv")[0] == 0
@@ -261,7 +261,7 @@ def test_no_arguments_at_all(intrs: Intrs, here: Path) -> None:
     path = here / "certify-tiny-tiny-sigma0.25-short.tsv"
     run, rows = results.read(path)
     assert code == 0
-    assert (len(rows), run.n) == (10, 10_000)
+    assert (len(rows), run.request.n) == (10, 10_000)
     assert out.rstrip().endswith("intrs certify tiny tiny")
     assert "12 images with 100,000 samples" in out
     whole = path.read_bytes()
@@ -391,7 +391,7 @@ def test_max_may_grow(here: Path, intrs: Intrs) -> None:
     intrs("certify", "tiny.onnx", "tiny.npz", "--max", "2", "--out", "r.tsv", *QUICK)
     assert intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", "--resume", "--n", "300")[0] == 0
     run, rows = results.read(here / "r.tsv")
-    assert (run.max, len(rows)) == (8, 8)
+    assert (run.images, len(rows)) == (8, 8)
     assert intrs("verify", "r.tsv")[0] == 0
 
 
@@ -453,25 +453,25 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --alpha=-0.5", "alpha must lie between 0 and 1"),
         ("tiny.onnx tiny.npz --alpha nan", "alpha: expected a number"),
         ("tiny.onnx tiny.npz --alpha 0.9999", "must be at most 0.999"),
-        ("tiny.onnx tiny.npz --mean 1e-99_999_999", "--mean and --std: expected a number"),
-        ("tiny.onnx tiny.npz --n 9", "every image would be an abstention; take --n 10 or more"),
-        ("tiny.onnx tiny.npz --n 0", "argument --n: a whole number from 1 on"),
+        ("tiny.onnx tiny.npz --mean 1e-99_999_999", "mean and std: expected a number"),
+        ("tiny.onnx tiny.npz --n 9", "every image would be an abstention; take n = 10 or more"),
+        ("tiny.onnx tiny.npz --n 0", "argument --n: expected a positive integer"),
         ("tiny.onnx tiny.npz --n -5", "--n"),
-        ("tiny.onnx tiny.npz --n 1e5", "argument --n: a whole number from 1 on"),
+        ("tiny.onnx tiny.npz --n 1e5", "argument --n: expected a positive integer"),
         ("tiny.onnx tiny.npz --n 99999999999", "samples"),
         ("tiny.onnx tiny.npz --n0 0", "argument --n0"),
         ("tiny.onnx tiny.npz --skip 0", "argument --skip"),
         ("tiny.onnx tiny.npz --max 0", "argument --max"),
         ("tiny.onnx tiny.npz --threads 0", "argument --threads"),
-        ("tiny.onnx tiny.npz --threads 99999", "argument --threads: at most 1024"),
+        ("tiny.onnx tiny.npz --threads 99999", "argument --threads: at most 1,024"),
         ("tiny.onnx tiny.npz --seed -1", "--seed"),
-        ("tiny.onnx tiny.npz --seed 0xg", "argument --seed: an integer from 0 to 2**256 - 1"),
+        ("tiny.onnx tiny.npz --seed 0xg", "argument --seed: the seed must be an integer from 0 to 2**256 - 1"),
         ("tiny.onnx tiny.npz --seed " + "9" * 78, "argument --seed"),
         ("tiny.onnx tiny.npz --seed " + "9" * 7800, "argument --seed"),
         ("tiny.onnx tiny.npz --noise uniform", "argument --noise: invalid choice"),
         ("tiny.onnx tiny.npz --bound paper --form two", "paper's bound"),
         ("tiny.onnx tiny.npz --kernels abacus", "no kernel set 'abacus'"),
-        ("tiny.onnx tiny.npz --mean x", "--mean and --std: expected a number"),
+        ("tiny.onnx tiny.npz --mean x", "mean and std: expected a number"),
         ("tiny.onnx tiny.npz --mean 1,2", "mean has 2 numbers"),
         ("tiny.onnx tiny.npz --std 0", "std must be positive"),
         ("tiny.onnx tiny.npz --resume --overwrite", "not allowed with"),
@@ -479,23 +479,23 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --out .", "not a regular file"),
         ("tiny.onnx tiny.npz --out nowhere/r.tsv", "cannot write nowhere/r.tsv: No such file or directory"),
         ("tiny.onnx tiny.npz --out tiny.onnx/r.tsv", "Not a directory"),
-        ("tiny.onnx tiny.npz --out old.tsv", "old.tsv exists; --resume continues it"),
+        ("tiny.onnx tiny.npz --out old.tsv", "old.tsv exists: resume the run"),
         ("tiny.onnx tiny.npz --out precious.txt --overwrite", "not a results file"),
         ("tiny.onnx tiny.npz --out precious.txt --resume", "not a results file"),
         ("tiny.onnx tiny.npz --radii .25", "--give-up are for adaptive runs; add --adaptive"),
         ("tiny.onnx tiny.npz --precision 1%", "--give-up are for adaptive runs; add --adaptive"),
         ("tiny.onnx tiny.npz --adaptive --radii .25 --precision 1%", "ask for one of the two"),
-        ("tiny.onnx tiny.npz --adaptive --radii .25,,.5", "argument --radii: numbers with commas"),
-        ("tiny.onnx tiny.npz --adaptive --radii .25,x", "a radius: expected a number"),
+        ("tiny.onnx tiny.npz --adaptive --radii .25,,.5", "argument --radii: expected numbers with commas"),
+        ("tiny.onnx tiny.npz --adaptive --radii .25,x", "radii: expected a number"),
         ("tiny.onnx tiny.npz --adaptive --radii=-1", "at most 100 radii can be asked for, each from 0"),
         ("tiny.onnx tiny.npz --adaptive --radii 5", "certify nothing that was asked for"),
         ("tiny.onnx tiny.npz --adaptive --n 10", "certify nothing that was asked for"),
         ("tiny.onnx tiny.npz --adaptive --n 9", "every image would be an abstention"),
         ("tiny.onnx tiny.npz --adaptive --precision 0%", "precision must lie between 0 and 1"),
-        ("tiny.onnx tiny.npz --adaptive --precision 1% --give-up .1", "--give-up is for --radii"),
+        ("tiny.onnx tiny.npz --adaptive --precision 1% --give-up .1", "give_up is for radii"),
         ("tiny.onnx tiny.npz --adaptive --give-up 1", "probability of giving up"),
         ("tiny.onnx tiny.npz --adaptive --give-up .1 --form two", "one-class form only"),
-        ("silent.onnx tiny.npz", "does not say for which noise it was made; give --sigma"),
+        ("silent.onnx tiny.npz", "does not say for which noise it was trained; give sigma"),
         ("cheating.onnx tiny.npz", "sigma must lie between"),
     ],
 )
@@ -518,7 +518,7 @@ def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
 def test_a_prediction_that_can_only_abstain(intrs: Intrs) -> None:
     code, _, err = intrs("predict", "tiny.onnx", "tiny.npz", "--n", "5", "--out", "p.tsv")
     assert code == 2
-    assert "take --n 11 or more" in err  # 2 * 2^-11 <= 0.001 < 2 * 2^-10
+    assert "take n = 11 or more" in err  # 2 * 2^-11 <= 0.001 < 2 * 2^-10
 
 
 @pytest.mark.parametrize("argv", [[], ["fly"], ["verify"], ["table"], ["export", "m.onnx"], ["info", "a", "b"]])
@@ -595,13 +595,13 @@ def tamper(path: Path, line: int, column: str, cell: str) -> None:
     path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
 
 
-drawn_by_chance = verify._drawn
+drawn_by_chance = verification._drawn
 
 
 @pytest.fixture(autouse=True)
 def first_lines_are_sampled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of lines drawn by chance: what is found otherwise differs in words."""
-    monkeypatch.setattr(verify, "_drawn", lambda lines, wanted: set(range(min(wanted or lines, lines))))
+    monkeypatch.setattr(verification, "_drawn", lambda lines, wanted: set(range(min(wanted or lines, lines))))
 
 
 @pytest.mark.parametrize("again", [(), ("--images", "1")])
@@ -824,7 +824,7 @@ def test_a_bar_on_a_terminal(here: Path) -> None:
 
 
 def test_progress_in_a_pipe(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("intrs.cli.screen.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("intrs.progress.SECONDS_BETWEEN_LINES", 0.0)
     _, _, err = intrs("certify", "tiny.onnx", "tiny.npz", *QUICK)
     assert re.search(r"^image 8 of 8, [\d,]+ samples/s, \d+ s left$", err, re.MULTILINE)
 
@@ -832,11 +832,12 @@ def test_progress_in_a_pipe(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_rate_before_anything_is_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Setting statistics or scales comes before the first image, and counts neither as work done nor as its time."""
     seconds = iter((0.0, 0.0, 90.0, 90.0, 90.0, 100.0, 100.0, 100.0))
-    monkeypatch.setattr("intrs.cli.screen.time.monotonic", lambda: next(seconds))
-    monkeypatch.setattr("intrs.cli.screen.SECONDS_BETWEEN_LINES", 0.0)
-    with meter(1000, 500, "images") as progress:
-        progress(500, "statistics")
-        progress(520, "epoch 2")
+    monkeypatch.setattr("intrs.progress.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("intrs.progress.SECONDS_BETWEEN_LINES", 0.0)
+    with reporting(True) as progress:
+        assert progress
+        progress(Progress(500, 1000, "images", "statistics"))
+        progress(Progress(520, 1000, "images", "epoch 2"))
     assert capsys.readouterr().err == "statistics\nepoch 2, 2 images/s, 4 min left\n"
 
 
@@ -856,7 +857,7 @@ def test_adaptive(intrs: Intrs, here: Path) -> None:
     code, out, err = intrs(*ADAPTIVE, "--radii", ".25,.5,.6", "--out", "a.tsv")
     assert (code, err) == (0, "")
     run, rows = results.read(here / "a.tsv")
-    assert run.adaptive == "n=3000 radii=1/4,1/2,3/5 give_up=7/10"
+    assert str(run.stages) == "n=3000 radii=1/4,1/2,3/5 give_up=7/10"
     mean = sum(row.n for row in rows) / 8
     assert mean < 1500
     for words in (
@@ -948,7 +949,7 @@ def test_extending_an_adaptive_run(intrs: Intrs, here: Path) -> None:
     longer = ["12000" if word == "3000" else word for word in ADAPTIVE]
     assert intrs(*longer, "--radii", ".25,.3", "--out", "a.tsv", "--resume")[0] == 0
     run, new = results.read(here / "a.tsv")
-    assert run.adaptive == "n=3000 radii=1/4 give_up=7/10; n=12000 radii=1/4,3/10 give_up=7/10"
+    assert str(run.stages) == "n=3000 radii=1/4 give_up=7/10; n=12000 radii=1/4,3/10 give_up=7/10"
     assert results.read(here / "a.tsv.stage1")[1] == old
     assert all(after.n >= before.n for before, after in zip(old, new, strict=True))
     assert sum(row.n for row in new) > sum(row.n for row in old)
@@ -972,7 +973,7 @@ def test_kill_and_resume_of_an_extension(
     process.wait()
     begun = len(results.read(here / "a.tsv")[1])
     process = started(*second)
-    while len(results.read_run(here / "a.tsv").adaptive.split(";")) < 2 and process.poll() is None:
+    while len(str(results.read_run(here / "a.tsv").stages).split(";")) < 2 and process.poll() is None:
         time.sleep(0.005)
     wait_for_lines(here / "a.tsv", 3, process)
     process.send_signal(signal.SIGKILL)
@@ -990,7 +991,7 @@ def test_kill_and_resume_of_an_extension(
         (("--adaptive", "--radii", ".25", "--n", "4000"), "doublings of the first n, such as 3000 or 6000"),
         (("--adaptive", "--radii", ".25,.333", "--n", "3000"), "radius 0.333 was not declared when the run began"),
         (("--adaptive", "--precision", "1%", "--n", "3000"), "spend it twice"),
-        (("--n", "3000"), "it is adaptive"),
+        (("--n", "3000"), "that run is adaptive"),
         (("--adaptive", "--radii", ".25", "--n", "6000", "--alpha", ".01"), "alpha: 1/1000 in the file, 1/100 now"),
     ],
 )
@@ -1008,7 +1009,7 @@ def test_a_fixed_run_does_not_become_adaptive(intrs: Intrs) -> None:
     assert intrs(*fixed, "--out", "a.tsv")[0] == 0
     code, _, err = intrs(*ADAPTIVE, "--out", "a.tsv", "--resume")
     assert code == 2
-    assert "it is not adaptive" in err
+    assert "that run is not adaptive" in err
 
 
 def test_adaptive_tables(intrs: Intrs, here: Path) -> None:

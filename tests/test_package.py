@@ -53,9 +53,11 @@ def test_public_names() -> None:
     assert not hasattr(intrs, "no_such_name")
 
 
-def test_votes_is_the_function_whatever_was_imported_before() -> None:
-    for first in ("import intrs.smooth", "import intrs.votes", "import intrs.results"):
-        assert "intrs.votes" in modules_after(f"{first}\nimport intrs\nassert callable(intrs.votes), intrs.votes")
+def test_rooms_are_modules_and_commands_are_functions_whatever_was_imported_before() -> None:
+    commands = ("certify", "predict", "verify", "load")
+    for first in ("import intrs.smooth", "import intrs.votes", "import intrs.api", "import intrs.cli.main"):
+        code = f"{first}\nimport intrs, types\nassert isinstance(intrs.votes, types.ModuleType), intrs.votes\n"
+        modules_after(code + "".join(f"assert callable(intrs.{name}), intrs.{name}\n" for name in commands))
 
 
 def test_without_a_core_it_says_what_to_do(tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ def test_malformed_descriptions(tmp_path: Path, change: dict[str, Any]) -> None:
 def test_descriptions_that_are_no_json(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "r.tsv", ROWS)
     results.sidecar_path(path).write_bytes(text.encode("latin-1"))
-    with pytest.raises(IntrsError, match="not the description of a run|larger than"):
+    with pytest.raises(IntrsError, match=r"not the description of a run|larger than"):
         results.read(path)
 
 

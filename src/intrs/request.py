@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from intrs.errors import SettingsError
-from intrs.exact import MOST_COUNT, parse_count, parse_fraction, parse_percent, parse_seed, shown
+from intrs.exact import LONGEST, MOST_COUNT, parse_count, parse_fraction, parse_percent, parse_seed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,14 +78,21 @@ def _settled(name: str, value: Any) -> Any:
     if name in LEAST:
         return parse_count(value, name, LEAST[name], MOST.get(name, MOST_COUNT))
     if name in EXACT:
-        return str(parse_fraction(value, name))
+        return _exact(name, value)
     if name in LISTS:
-        return tuple(str(parse_fraction(part, name)) for part in _parts(value, name))
+        return tuple(_exact(name, part) for part in _parts(value, name))
     if name in TEXTS:
         return _text(name, value)
     if name == "precision":
         return str(parse_percent(value, name))
     return parse_seed(value) if name == "seed" else bool(value)
+
+
+def _exact(name: str, value: Any) -> str:
+    text = str(parse_fraction(value, name))
+    if len(text) > LONGEST:
+        raise SettingsError(f"{name}: {shown(value)} has more digits than can be handled exactly")
+    return text
 
 
 def _parts(value: Any, name: str) -> list[Any]:

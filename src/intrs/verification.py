@@ -74,7 +74,9 @@ class Verification:
         return replace(done, difference=f"{found}{excuse}") if found else done
 
     def _first_difference(self, progress: OnProgress | None) -> str | None:
-        positions = self.job.positions
+        positions, then, now = self.job.positions, self.run.noise_table, self.job.run.noise_table
+        if then and then != now:
+            return f"its description: noise_table is {then}, should be {now}"
         if len(self.rows) > len(positions):
             return f"line {len(positions) + 2}: more lines than the {len(positions)} images of the run"
         for i, (row, position) in enumerate(zip(self.rows, positions, strict=False)):
@@ -86,8 +88,9 @@ class Verification:
 
     def _fault(self, i: int, row: Row, position: int) -> str | None:
         index, label = int(self.job.data.indices[position]), int(self.job.data.labels[position])
-        if (row.idx, row.label) != (index, label):
-            return f"idx and label are {row.idx} and {row.label}, should be {index} and {label}"
+        for name, found, wanted in (("idx", row.idx, index), ("label", row.label, label)):
+            if found != wanted:
+                return f"{name} is {found}, should be {wanted}"
         return difference(row, self.job.answer(position)) if i in self.again else self.job.judge.fault(row)
 
     def _excuse(self) -> str:
@@ -122,8 +125,6 @@ def open_verification(
         raise type(error)(f"{path}: {error}") from None
     _check_same(path, "model", "identity", job.run.identity, run.identity)
     _check_same(path, "data", "sha256", job.run.data_sha256, run.data_sha256)
-    if run.noise_table:
-        _check_same(path, "noise table", "sha256", job.run.noise_table, run.noise_table)
     job = job.with_run(replace(job.run, stages=run.stages))
     return Verification(path, run, rows, _drawn(len(rows), images), job)
 

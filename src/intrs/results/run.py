@@ -257,6 +257,6 @@ def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
 def unequal(one: Run, two: Run, same: Sequence[str]) -> list[tuple[str, object, object]]:
     """The fields that should agree and do not, with both values; what an earlier version did not write agrees."""
     names = (*same, *(OF_FLOATS if not two.noise.on_integers else ()))
-    mine, theirs = (run.to_json() | {"seed": hex(run.seed)} for run in (one, two))
+    mine, theirs = one.to_json(), two.to_json()
     pairs = ((name, mine.get(name), theirs.get(name)) for name in names)
     return [(name, a, b) for name, a, b in pairs if a != b and not (name == "noise_table" and (a is None or b is None))]
