@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import pkgutil
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from intrs.certificate import Certifier
-from intrs.noise import KINDS, SHIPPED, Noise
+from intrs.noise import KINDS, SHIPPED, Noise, table
 
 PROOFS = Path(__file__).parents[1] / "proofs"
 CHECKERS = ["intervals", "check_noise", "check_certificate", "check_adaptive", "check_winograd"]
@@ -53,6 +55,37 @@ def test_the_checkers_share_no_code_with_the_package(checker: str) -> None:
     imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     imported |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert not {str(m).partition(".")[0] for m in imported} - set(sys.stdlib_module_names) - set(CHECKERS)
+
+
+def test_the_code_that_the_page_names_is_there() -> None:
+    """The second column of proofs/README.md: names in `intrs`; a short one stands beside the name before it."""
+    rows = [line.split("|") for line in (PROOFS / "README.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    columns = [re.findall(r"`([\w.]+)`", row[2]) for row in rows[1:]]
+    assert len(columns) > 20
+    for names in columns:
+        assert names
+        before = ""
+        for name in names:
+            assert exists(f"intrs.{name}") or exists(f"{before.rpartition('.')[0]}.{name}"), name
+            before = f"intrs.{name}" if exists(f"intrs.{name}") else before
+
+
+def exists(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def test_writing_the_tables_anew_changes_nothing(tmp_path: Path) -> None:
+    """And prints the digests as they stand in the code."""
+    command = [sys.executable, str(PROOFS / "make_tables.py"), str(tmp_path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        name: shipped(name) for name in SHIPPED_TABLES
+    }
+    assert printed in Path(table.__file__).read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", SHIPPED_TABLES)

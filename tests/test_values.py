@@ -126,5 +126,5 @@ def test_html_is_escaped() -> None:
     assert "&lt;b&gt;&amp;" in page
     assert "<c>" not in page
     assert html_table({"a": 1}).count("<tr>") == 1
-    for name in ("Noise", "NoiseTable", "RadiusTable", "Certified", "Abstained"):
+    for name in ("Noise", "NoiseTable", "Certifier", "RadiusTable", "Certified", "Abstained"):
         assert VALUES[name]._repr_html_().startswith("<table>")

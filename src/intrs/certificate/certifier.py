@@ -11,9 +11,10 @@ from intrs.certificate.bounds import BOUNDS, Bound, one_class_radius_sq, paper_r
 from intrs.certificate.confidence import lower_bound, parse_alpha, parse_samples, upper_bound
 from intrs.certificate.outcome import Abstained, Certified
 from intrs.errors import SettingsError
-from intrs.exact import parse_count, shown
+from intrs.exact import Count, Number, parse_count, plain, shown
 from intrs.noise import Noise
 from intrs.search import first_that_holds
+from intrs.values import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +43,13 @@ class Certifier:
     form: Form = "one"
     classes: int | None = None
 
+    if TYPE_CHECKING:  # what may be given; `__post_init__` makes of it what the fields say
+
+        def __init__(
+            self, noise: Noise, dimension: Count, n: Count, alpha: Number, bound: Bound = "sound",
+            form: Form = "one", classes: Count | None = None,
+        ) -> None: ...  # fmt: skip
+
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Noise):
             raise SettingsError(f"the noise must be a Noise, such as Noise.discrete('0.25'), got {shown(self.noise)}")
@@ -69,6 +77,14 @@ class Certifier:
             raise SettingsError("the paper's bound is for discrete noise in its one-class form; take the bound `sound`")
         if self.form == "two" and (self.classes is None or self.classes < 2):
             raise SettingsError("the two-class form shares alpha among the classes: say how many there are, at least 2")
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows())
+
+    def rows(self) -> dict[str, object]:
+        """The settings, for people."""
+        found = {"noise": self.noise, "dimension": self.dimension, "n": self.n, "alpha": plain(self.alpha)}
+        return found | {"bound": self.bound, "form": f"{self.form}-class"}
 
     @property
     def tau(self) -> Fraction:

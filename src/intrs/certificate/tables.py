@@ -47,9 +47,7 @@ class RadiusTable(ByFields):
         return f"RadiusTable({c.noise}, dimension={c.dimension}, n={c.n}, alpha={plain(c.alpha)}, {self._extent()})"
 
     def _repr_html_(self) -> str:
-        c = self.certifier
-        rows = {"noise": c.noise, "dimension": c.dimension, "n": c.n, "alpha": plain(c.alpha), "bound": c.bound}
-        return html_table(rows | {"entries": self._extent()})
+        return html_table(self.certifier.rows() | {"entries": self._extent()})
 
     def _extent(self) -> str:
         if not len(self.values):

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from intrs.balls import BITS, at_precision, ball, normal_upper_tail, pi, working_bits
 from intrs.errors import SettingsError
@@ -59,6 +59,10 @@ class Noise:
     kind: Kind
     sigma: Fraction
 
+    if TYPE_CHECKING:  # what may be given; `__post_init__` makes of it what the fields say
+
+        def __init__(self, kind: str, sigma: Number) -> None: ...
+
     def __post_init__(self) -> None:
         if self.kind not in LAWS:
             raise SettingsError(f"the noise must be one of {', '.join(LAWS)}, got {self.kind!r}")
@@ -67,7 +71,7 @@ class Noise:
     @classmethod
     def of(cls, kind: str, sigma: Number) -> Noise:
         """The noise of this kind and sigma."""
-        return cls(cast("Kind", kind), cast("Fraction", sigma))
+        return cls(kind, sigma)
 
     @classmethod
     def discrete(cls, sigma: Number) -> Noise:
