@@ -55,7 +55,7 @@ def test_public_names() -> None:
 
 def test_rooms_are_modules_and_commands_are_functions_whatever_was_imported_before() -> None:
     commands = ("certify", "predict", "verify", "load")
-    for first in ("import intrs.smooth", "import intrs.votes", "import intrs.api", "import intrs.cli.main"):
+    for first in ("import intrs.smooth", "import intrs.votes", "import intrs.api", "import intrs.cli.command"):
         code = f"{first}\nimport intrs, types\nassert isinstance(intrs.votes, types.ModuleType), intrs.votes\n"
         modules_after(code + "".join(f"assert callable(intrs.{name}), intrs.{name}\n" for name in commands))
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from intrs.cli import main
+from intrs.cli.start import program
 
-sys.exit(main())
+sys.exit(program())

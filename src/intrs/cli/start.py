@@ -18,7 +18,7 @@ def program() -> int:
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        from intrs.cli.main import run
+        from intrs.cli.command import run
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return run(sys.argv[1:])
@@ -33,6 +33,6 @@ def _stopped() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments and return its exit code."""
-    from intrs.cli.main import run
+    from intrs.cli.command import run
 
     return run(list(sys.argv[1:] if argv is None else argv))

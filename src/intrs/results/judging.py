@@ -82,16 +82,16 @@ class Judge:
             if sum(counts) not in sums:
                 wanted = "the samples at a look" if len(sums) > 1 else sums[0]
                 return f"{column} should be {self.classes} numbers with sum {wanted}"
-        selection, estimation = self.kept_votes(row)
-        if self.rules and not self.rules[-1].is_over(selection.top, estimation.counts):
-            return f"the rule would not have stopped after {estimation.count} samples with these votes"
         return None
 
     def fault(self, row: Row) -> str | None:
         """How a line differs from what its own votes say; None if it does not."""
         if (words := self.misfit(row)) is not None:
             return words
-        return difference(row, self.row(row.label, *self.kept_votes(row)))
+        selection, estimation = self.kept_votes(row)
+        if self.rules and not self.rules[-1].is_over(selection.top, estimation.counts):
+            return f"the rule would not have stopped after {estimation.count} samples with these votes"
+        return difference(row, self.row(row.label, selection, estimation))
 
 
 def difference(row: Row, right: Row) -> str | None:
