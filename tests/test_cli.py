@@ -21,7 +21,7 @@ from tiny_model import images, save_images, save_model
 
 from intrs import metrics, results, verification, zoo
 from intrs.cli.arguments import asked, parse
-from intrs.progress import duration
+from intrs.progress import Progress, duration, reporting
 from intrs.request import REQUESTS, Attack
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def test_certify(intrs: Intrs, here: Path) -> None:
     assert 0 < len(certified) < 8, "the tiny images should make for both answers and abstentions"
     for words in (
         "certify-tiny-tiny-sigma0.25.tsv", run.identity[:16], "8 images", "at most 0.500", "(all 300 votes)",
-        "fewest that certify anything", "alpha     0.001", "is reserved for the sampling table", "samples/s", "of all images", "CP ", "abstentions: ",
+        "fewest that certify anything", "alpha     0.001", "is reserved for the sampling table",
+        "samples/s", "of all images", "CP ", "abstentions: ",
     ):  # fmt: skip
         assert words in out, words
 
