@@ -27,7 +27,7 @@ from intrs.votes import Votes, votes  # now, not later: the function must win ov
 if TYPE_CHECKING:
     from intrs.certificate import Abstained, Certified, Certifier
     from intrs.data import Images, open_data
-    from intrs.exchange.onnx_in import load
+    from intrs.model import load
     from intrs.network import Network
     from intrs.noise import Noise
     from intrs.smooth import Predicted, Smooth
@@ -43,7 +43,7 @@ _LATER = {
     "Noise": "intrs.noise",
     "Predicted": "intrs.smooth",
     "Smooth": "intrs.smooth",
-    "load": "intrs.exchange.onnx_in",
+    "load": "intrs.model",
     "open_data": "intrs.data",
 }
 _ROOMS = ("adaptive", "pgd", "data", "float_engine", "metrics", "results", "zoo")  # with more names of their own

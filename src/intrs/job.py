@@ -361,7 +361,7 @@ def open_model(spec: str, options: Request | Run, noise: Noise, threads: int) ->
 
 def load_model(spec: str, pixels: str, mean: str, std: str) -> Network:
     """The model, with the pixel convention that was asked for."""
-    from intrs.exchange.onnx_in import load
+    from intrs.model import load
 
     convention = cast("Literal['auto', 'unit', 'byte']", pixels)
     return load(zoo.find_model(spec), pixels=convention, mean=_numbers(mean), std=_numbers(std))
@@ -380,7 +380,8 @@ def default_sigma(spec: str) -> str:
 
 def trained_sigma(spec: str) -> str:
     """The same; empty if the model does not say it."""
-    from intrs.exchange.onnx_file import Refusal, read_graph
+    from intrs.exchange.onnx.file import read_graph
+    from intrs.exchange.refusal import Refusal
 
     path = zoo.find_model(spec)
     try:
