@@ -29,7 +29,7 @@ from intrs.certificate import Certifier, lower_bound, parse_alpha, upper_bound
 from intrs.cli.screen import meter, print_table, table
 from intrs.data import open_data
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_in import load
+from intrs.model import load
 from intrs.noise import Noise
 from intrs.smooth import Smooth
 from intrs.votes import SELECTION

@@ -26,8 +26,8 @@ import reference
 from onnx import helper, numpy_helper
 
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_in import load
-from intrs.exchange.onnx_ops import OPERATORS
+from intrs.exchange.onnx.operators import OPERATORS
+from intrs.model import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,13 +31,12 @@ from intrs.network import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from intrs.network import Shape
 
-KINDS: tuple[type[Layer], ...] = (Conv, Conv, Conv, Add, Add, MaxPool, AvgPool, Requantise, Concat, Pad)
 KERNELS = ((1, 1), (1, 1), (3, 3), (3, 3), (5, 5), (7, 7), (1, 3), (3, 1), (2, 2), (2, 3), (5, 2), (1, 7))
 INT32 = 2**31 - 1
 MOST_SIDE_AFTER_PADDING = 24
@@ -50,10 +49,10 @@ def random_network(
     most_side: int = 11,
     most_channels: int = 9,
     most_layers: int = 6,
-    kinds: tuple[type[Layer], ...] = KINDS,
+    kinds: tuple[type[Layer], ...] = (),
 ) -> Network:
-    """A network of 1 to `most_layers` layers of the given kinds, then a head that ends in one score per class."""
-    builder = _Builder(rng, most_side, most_channels)
+    """A network of 1 to `most_layers` layers of these kinds, or of all, then a head with one score per class."""
+    builder, kinds = _Builder(rng, most_side, most_channels), kinds or KINDS
     for _ in range(rng.integers(1, most_layers + 1)):
         builder.append(kinds[rng.integers(len(kinds))])
     builder.append_head()
@@ -96,9 +95,7 @@ class _Builder:
         self.shapes: list[Shape] = [(self.quantiser.height, self.quantiser.width, self.quantiser.channels)]
 
     def append(self, kind: type[Layer]) -> None:
-        makers = {Conv: self._conv, Add: self._add, MaxPool: self._max_pool, AvgPool: self._avg_pool}
-        makers |= {Requantise: self._requantise, Concat: self._concat, Pad: self._pad}
-        makers[kind](self._recent())
+        MAKERS[kind][1](self, self._recent())
 
     def append_head(self) -> None:
         """Reduces the last tensor to height = width = 1, in one of the ways that classifiers do."""
@@ -221,6 +218,18 @@ class _Builder:
         room = [max(0, MOST_SIDE_AFTER_PADDING - side) // 2 for side in self.shapes[x][:2] for _ in range(2)]
         pad = [int(self.rng.integers(0, min(3, most) + 1)) for most in room]
         return self._push(Pad((x,), (pad[0], pad[1], pad[2], pad[3]), self._code()))
+
+
+MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how often, and what appends one
+    Conv: (3, _Builder._conv),
+    Add: (2, _Builder._add),
+    MaxPool: (1, _Builder._max_pool),
+    AvgPool: (1, _Builder._avg_pool),
+    Requantise: (1, _Builder._requantise),
+    Concat: (1, _Builder._concat),
+    Pad: (1, _Builder._pad),
+}
+KINDS = tuple(kind for kind, (often, _) in MAKERS.items() for _ in range(often))
 
 
 def _random_quantiser(rng: np.random.Generator, most_side: int) -> Quantiser:

@@ -29,7 +29,7 @@ from intrs.adaptive.tables import STEP, least_probability, make_tables, squared
 from intrs.certificate import Abstained, Certified, Certifier, lower_bound
 from intrs.data import open_data
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_in import load
+from intrs.model import load
 from intrs.noise import Noise
 from intrs.smooth import Smooth, judge_adaptive
 from intrs.votes import SELECTION, Votes

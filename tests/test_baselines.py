@@ -213,7 +213,7 @@ def test_large_images_come_in_smaller_batches() -> None:
 
 
 def test_an_integer_network_takes_integer_noise(here: Path) -> None:
-    from intrs.exchange.onnx_in import load
+    from intrs.model import load
 
     with pytest.raises(IntrsError, match="continuous noise is not for integer networks"):
         votes(load(here / "int8.onnx"), IMAGE, NOISE, 1, 0, 0, 1)
@@ -298,9 +298,12 @@ def test_the_two_kinds_of_runs_have_names_of_their_own(intrs: Intrs, here: Path)
         ),
         ("float.onnx tiny.npz --noise continuous --kernels scalar", "--kernels scalar is for integers"),
         ("float.onnx tiny.npz --noise continuous --bound paper", "the paper's bound is for discrete noise"),
-        ("float.onnx tiny.npz --noise continuous --mean .5,.5", "take 1 or 3 numbers"),
-        ("float.onnx tiny.npz --noise continuous --std 0", "--std must be positive"),
-        ("silent.onnx tiny.npz --noise continuous", "give --pixels unit or --pixels byte"),
+        (
+            "float.onnx tiny.npz --noise continuous --mean .5,.5",
+            "mean has 2 numbers, but the image has 3",
+        ),
+        ("float.onnx tiny.npz --noise continuous --std 0", "std must be positive, got 0"),
+        ("silent.onnx tiny.npz --noise continuous", "set pixels to 'unit' or 'byte'"),
         ("nan.onnx tiny.npz --noise continuous", "a score is not a finite number"),
         ("broken.onnx tiny.npz --noise continuous", "ONNX Runtime refuses it"),
         ("dynamic.onnx tiny.npz --noise continuous", "looks at the whole batch"),

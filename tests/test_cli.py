@@ -727,7 +727,7 @@ def test_verify_of_nothing(intrs: Intrs, here: Path, verified: Path) -> None:
 
 
 def test_info(intrs: Intrs, here: Path) -> None:
-    from intrs.exchange.onnx_in import load
+    from intrs.model import load
 
     code, out, _ = intrs("info", "tiny.onnx")
     network = load(here / "tiny.onnx")
@@ -752,8 +752,8 @@ def test_info_of_what_ships(intrs: Intrs) -> None:
 
 def test_export(intrs: Intrs, here: Path) -> None:
     pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed: pip install 'intrs[tosa]'")
-    from intrs.exchange.onnx_in import load
     from intrs.exchange.tosa import to_tosa
+    from intrs.model import load
 
     assert intrs("export", "tiny.onnx", "-o", "tiny.tosa")[0] == 0
     assert (here / "tiny.tosa").read_bytes() == to_tosa(load(here / "tiny.onnx"))

@@ -1,18 +1,24 @@
-"""What the core accepts, what it refuses, and that it runs alike in every lane width."""
+"""What a layer can hold, what the core accepts and refuses, bytes and copies, and that every lane width is alike."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import random_networks
+import reference
 from layers import add, conv, full, network, quantiser, rescale, scores_of
 from random_networks import random_images, random_network
 
 from intrs import _core
-from intrs.errors import IntrsError
-from intrs.network import AvgPool, Concat, Layer, MaxPool, Network, Pad, Requantise, Rescale
+from intrs.errors import DataError, IntrsError, ModelError, SettingsError
+from intrs.exchange import tosa
+from intrs.network import KINDS, AvgPool, Concat, Layer, MaxPool, Network, Pad, Requantise, Rescale
 
 RNG = np.random.default_rng(1)
 SHAPE = (4, 4, 3)
@@ -56,6 +62,76 @@ def test_refused(message: str, layer: Layer) -> None:
     with pytest.raises(IntrsError, match=message) as error:
         _ = bad.native
     assert "the bad one" in str(error.value)
+
+
+CONV, ADD = conv(0, ones(3, 1, 1, 3), name="stem"), add(0, 0, name="join")
+TOO_LARGE: list[tuple[Any, str, Any, str]] = [
+    (CONV, "weights", np.full((3, 1, 1, 3), 300), "300 does not fit int8"),
+    (CONV, "weights", np.full((3, 1, 1, 3), 1.9), "expected an array of integers, got an array of float64"),
+    (CONV, "weights", np.ones((3, 3), np.int8), "expected an array of 4 dimensions"),
+    (CONV, "weights", None, "expected an array of integers, got None"),
+    (CONV, "weights", [[1], [2, 3]], "expected an array of integers, got list"),
+    (CONV, "bias", np.full(3, 2**33), "8589934592 does not fit int32"),
+    (CONV, "bias", full(2, 0), "expected an array of shape (3,), got (2,)"),
+    (CONV, "stride", (1, 1, 1), "expected 2 integers"),
+    (CONV, "stride", 2, "expected a sequence of integers, got 2"),
+    (CONV, "pad", (0.5, 0, 0, 0), "expected an integer, got 0.5"),
+    (CONV, "input_zero_point", 2**31, "2147483648 does not fit 32 bits"),
+    (CONV, "clamp", (-(2**40), 0), "-1099511627776 does not fit 32 bits"),
+    (CONV, "wide", 2, "expected True or False, got 2"),
+    (CONV, "rescale", (1, 2), "expected a Rescale"),
+    (ADD, "multipliers", (2**31, 1), "2147483648 does not fit 32 bits"),
+    (ADD, "zero_points", (0, -(2**31) - 1), "-2147483649 does not fit 32 bits"),
+    (ADD, "shift", True, "expected an integer, got True"),
+    (ADD, "inputs", ("0", "1"), "expected an integer, got '0'"),
+    (ADD, "name", 7, "expected text"),
+    (Pad((0,), (1, 1, 1, 1), 0, name="frame"), "value", 2**32, "4294967296 does not fit 32 bits"),
+    (rescale(), "multiplier", np.array([2**31]), "2147483648 does not fit int32"),
+    (rescale(), "shift", np.array([200]), "200 does not fit int8"),
+    (rescale(), "shift", np.array([30, 30]), "expected an array of shape (1,), got (2,)"),
+    (quantiser(), "offset", np.full(3, -(2**31) - 1), "-2147483649 does not fit int32"),
+    (quantiser(), "low", full(1, 0), "expected an array of shape (3,), got (1,)"),
+]
+
+
+@pytest.mark.parametrize(("record", "field", "value", "message"), TOO_LARGE)
+def test_what_the_bytes_cannot_hold_is_refused(record: Any, field: str, value: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(f"{field}: {message}")) as error:
+        replace(record, **{field: value})
+    assert type(record).__name__ in str(error.value)
+    assert getattr(record, "name", "") in str(error.value) or field == "name"
+
+
+def test_a_refusal_names_the_layer() -> None:
+    with pytest.raises(ModelError, match=r"layer 'stem' \(Conv\): weights: -129 does not fit int8"):
+        replace(CONV, weights=np.full((3, 1, 1, 3), -129))
+
+
+def test_other_integer_types_that_fit_are_the_same_network() -> None:
+    layer = scores_of(0, SHAPE)
+    others: dict[str, Any] = {"weights": layer.weights.astype(np.int64), "bias": layer.bias.tolist()}
+    others |= {"groups": np.int64(1), "stride": [np.int8(1), 1]}
+    wide = replace(layer, **others)
+    assert network(wide).identity == network(layer).identity
+    assert wide.stride == (1, 1)
+
+
+def test_arrays_cannot_change_under_the_identity() -> None:
+    weights, bias = RNG.integers(-9, 9, (3, *SHAPE)).astype(np.int8), full(3, 0)
+    view = weights[:]
+    view.flags.writeable = False
+    net = network(replace(scores_of(0, SHAPE), weights=view, bias=bias))
+    before = net.identity
+    weights[:], bias[:] = 1, 1
+    assert network(*net.layers).identity == before
+    with pytest.raises(ValueError, match="read-only"):
+        net.layers[0].weights[:] = 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("parts", [(None, ()), (quantiser(), (quantiser(),)), (quantiser(), 7), (quantiser(), "Conv")])
+def test_a_network_is_made_of_layers(parts: tuple[Any, Any]) -> None:
+    with pytest.raises(ModelError, match=r"a network (begins with a Quantiser|is made of layers)"):
+        Network(*parts)
 
 
 def test_concat_and_add_of_other_sizes_are_refused() -> None:
@@ -139,13 +215,173 @@ def test_identity_sees_every_integer_and_no_name() -> None:
     assert net.identity == "c69e9de7d45e2bc39d354ccd84bdafb7193beac51d4261fbafc0f776361273f8"
 
 
-@pytest.mark.parametrize("batch", [np.zeros((1, 4, 4)), np.zeros((1, 3, 4, 4), int), np.zeros((4, 4, 3), int)])
-def test_wrong_images_are_refused(batch: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(IntrsError, match="4 x 4 x 3"):
-        network().scores(batch)
+BATCHES: list[Any] = [
+    np.zeros((1, 4, 4)),
+    np.zeros((1, 4, 4, 3)),
+    np.zeros((1, 3, 4, 4), int),
+    np.zeros((4, 4, 3), int),
+    np.zeros((1, 1, 4, 4, 3), int),
+    np.zeros((1, 4, 4, 3), bool),
+    [[1, 2], [3]],
+    [1, 2],
+    None,
+    "image",
+    7,
+]
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_wrong_images_are_refused(batch: Any) -> None:
+    for use in (network().scores, network().predict):
+        with pytest.raises(DataError, match=r"4 x 4 x 3 .*got (an array|shape|list|None|'image')") as error:
+            use(batch)
+        assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("image", [np.zeros(SHAPE), np.zeros((1, *SHAPE), int), [[1], [1, 2]], None, "image"])
+def test_a_wrong_image_is_refused(image: Any) -> None:
+    with pytest.raises(DataError, match=r"an integer image of 4 x 4 x 3 .*got (an array|shape|list|None|'image')"):
+        network().trace(image)
+
+
+def test_lists_of_images_are_images() -> None:
+    images = RNG.integers(0, 256, (2, *SHAPE))
+    assert np.array_equal(network().scores(images.tolist()), network().scores(images))
+    for kind in (np.uint8, np.uint64, np.int16, np.dtype(">i4")):
+        assert np.array_equal(network().scores(images.astype(kind)), network().scores(images))
+    assert network().scores(images[:0]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("kernels", ["abacus", 3, b"scalar"])
+def test_wrong_kernels_are_refused(kernels: Any) -> None:
+    images = np.zeros((1, *SHAPE), int)
+    with pytest.raises(SettingsError, match=r"no kernel set 'abacus'|expected the name of a kernel set"):
+        network().scores(images, kernels)
+    with pytest.raises(SettingsError, match=r"no kernel set 'abacus'|expected the name of a kernel set"):
+        network().trace(images[0], kernels)
 
 
 def test_pixels_beyond_32_bits_saturate() -> None:
     net = network()
     far = np.full((1, *SHAPE), 2**40)
     assert np.array_equal(net.scores(far), net.scores(np.minimum(far, 10_000)))
+
+
+# --- bytes, copies, what is shown ------------------------------------------------------------------------------------
+
+
+def test_random_networks_have_every_kind() -> None:
+    found = {type(layer) for net in some_networks() for layer in net.layers}
+    assert found == set(KINDS.values())
+
+
+def some_networks(count: int = 60) -> list[Network]:
+    return [random_network(np.random.default_rng(seed)) for seed in range(count)]
+
+
+def test_bytes_there_and_back() -> None:
+    for net in some_networks():
+        again = Network.from_bytes(net.to_bytes())
+        assert again.to_bytes() == net.to_bytes()
+        assert again.identity == net.identity
+        assert again.shapes == net.shapes
+        images = random_images(np.random.default_rng(0), net, 2)
+        assert np.array_equal(reference.scores(again, images), net.scores(images))
+
+
+def test_copies_keep_names() -> None:
+    net = network(replace(scores_of(0, SHAPE), name="head"))
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(net, protocol))  # noqa: S301 (our own)
+        assert (again.identity, again.layers[0].name) == (net.identity, "head")
+    _ = net.native
+    for again in (copy.copy(net), copy.deepcopy(net)):
+        assert (again.identity, again.layers[0].name) == (net.identity, "head")
+    assert len(pickle.dumps(net)) < len(net.to_bytes()) + 200
+
+
+def test_a_network_that_the_core_refuses_does_not_unpickle() -> None:
+    bad = pickle.dumps(network(conv(0, ones(3, 1, 1, 3))))
+    with pytest.raises(ModelError, match="one score per class"):
+        pickle.loads(bad)  # noqa: S301 (our own)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "bytes end too early"),
+        (b"INTRSNE", "bytes end too early"),
+        (b"x" * 100, "not the bytes of an intrs network"),
+        (network().to_bytes()[:-1], "bytes end too early"),
+        (network().to_bytes() + b"x", "go on after its last layer"),
+        (None, "expected the bytes of a network, got None"),
+        ("INTRSNET", "expected the bytes of a network, got 'INTRSNET'"),
+        (network(), "expected the bytes of a network, got Network"),
+    ],
+)
+def test_other_bytes_are_refused(data: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        Network.from_bytes(data)
+
+
+def test_names_are_one_per_layer() -> None:
+    assert Network.from_bytes(memoryview(network().to_bytes()), ["a"]).layers[0].name == "a"
+    with pytest.raises(ModelError, match="2 names for 1 layers"):
+        Network.from_bytes(network().to_bytes(), ["a", "b"])
+
+
+def test_damaged_bytes_are_refused_or_another_network() -> None:
+    """Whatever the core accepts of 4000 changed networks, Python reads as the same bytes."""
+    accepted = 0
+    for seed in range(4000):
+        rng = np.random.default_rng(seed)
+        data = bytearray(random_network(np.random.default_rng(seed % 40), most_side=5, most_channels=4).to_bytes())
+        for _ in range(rng.integers(1, 4)):
+            at, gone, new = int(rng.integers(len(data))), rng.choice([0, 1, 1, 1, 4]), rng.choice([0, 1, 1, 1, 4])
+            data[at : at + gone] = bytes(rng.integers(0, 256, new, np.uint8))
+        try:
+            again = Network.from_bytes(bytes(data))
+        except ModelError:
+            continue
+        accepted += 1
+        assert again.to_bytes() == data
+    assert 100 < accepted < 3900
+
+
+def test_reprs_are_short() -> None:
+    for net in some_networks(20):
+        assert len(repr(net)) < 160
+        assert "\n" not in repr(net)
+        for thing in (*net.layers, net.quantiser):
+            assert len(repr(thing)) < 400
+    assert "weights=int8[3, 4, 4, 3], bias=int32[3]" in repr(network().layers[0])
+    assert "144 weights, identity c69e9de7d45e..." in repr(network())
+
+
+def test_summary() -> None:
+    long = "a name that is longer than a column"
+    net = network(conv(0, ones(3, 1, 1, 3), name=long), scores_of(1, SHAPE, name="\x1b[31m<b>"))
+    text = net.summary()
+    (*_, low, high) = net.native.layers()[1]
+    for words in (net.identity, "4 x 4 x 3", "3 classes", "288 multiply-adds per sample", "1x1x3", "153 bytes"):
+        assert words in text
+    for words in (f"{low:,}", f"{high:,}", "...r than a column", "Conv", r"\x1b[31m<b>"):
+        assert words in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+    html = net._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+    assert net.identity in html
+
+
+def test_every_kind_is_known_everywhere() -> None:
+    """The list of HACKING.md, "To add a layer kind", as far as a program can check it."""
+    kinds = set(KINDS.values())
+    assert kinds <= set(tosa.write.registry)
+    assert kinds <= set(reference.run.registry)
+    assert kinds <= set(random_networks.KINDS)
+    pytest.importorskip("torch")
+    from intrs.pgd import twin
+
+    assert kinds <= set(twin._step.registry)

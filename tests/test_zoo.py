@@ -121,7 +121,10 @@ def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert zoo.seek_model("resnet8-sigma0.25-fp32") is None  # its float network does not ship
     for name in ("vgg", "../zoo/resnet8-sigma0.25", "resnet8-sigma0.25.onnx"):
         assert main(["zoo", name]) == MISTAKE
-        assert f"no model {name!r} ships with intrs; what does: " in capsys.readouterr().err
+        err = capsys.readouterr().err
+        assert f"no model {name!r} ships with intrs" in err
+        assert "choose from resnet20-clean, " in err
+    assert "did you mean resnet8-sigma0.25?" in err
 
 
 # --- How models get there --------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from intrs import metrics, zoo
 from intrs.adaptive import Stages
 from intrs.data.cifar10 import CLASSES, load_cifar10
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_in import load
 from intrs.files import write_whole
+from intrs.model import load
 from intrs.noise import parse_sigma
 from intrs.training.card import faithful
 from intrs.zoo import CARD_FORMAT, FLOAT

@@ -9,34 +9,44 @@ from __future__ import annotations
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, cast
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intrs import _core
-from intrs.errors import IntrsError
-from intrs.exchange.onnx_file import Graph, Refusal, read_graph
-from intrs.exchange.onnx_in import DYNAMIC, METADATA, load
+from intrs.errors import DataError, ModelError, SettingsError
+from intrs.exact import parse_count
+from intrs.exchange.convention import METADATA, Convention
+from intrs.exchange.onnx.file import DYNAMIC
+from intrs.exchange.onnx.read import OnnxFile
+from intrs.exchange.openfile import open_file
+from intrs.exchange.refusal import Refusal, refusals_of
+from intrs.network import selected_kernels
 from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from fractions import Fraction
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from onnx import TensorProto
 
+    from intrs.exact import Count
+    from intrs.exchange.convention import Numbers
+    from intrs.exchange.modelfile import ModelFile
+    from intrs.exchange.onnx.file import Graph
     from intrs.network import Shape
 
-INT8_BATCH, FLOAT_BATCH = 16, 64  # CIFAR-10 images a call, the fastest of bench/RESULTS.md
+INT8_BATCH, FLOAT_BATCH = 16, 64  # CIFAR-10 images per call, the fastest of bench/RESULTS.md
 CIFAR_VALUES = 32 * 32 * 3
 # ONNX Runtime adds pairs of int8 products in saturating int16 on x86 without VNNI, unless told to be right. With VNNI
 # it is right anyway, and this option would only make it slower, 2.2 times on ResNet-20.
 BE_RIGHT = "session.x64quantprecision"
+MOST_BATCH_VALUES = 2**26  # of a batch whose size the file fixes
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +63,23 @@ class FloatEngine:
     classes: int
     name: str
     threads: int
-    _session: Any
-    _gain: NDArray[np.float32]  # a channel each: what the file takes is gain * pixel + offset
-    _offset: NDArray[np.float32]
-    _fixed_batch: int | None
+    _session: Any = field(repr=False)
+    _gain: NDArray[np.float32] = field(repr=False)  # per channel: what the file takes is gain * pixel + offset
+    _offset: NDArray[np.float32] = field(repr=False)
+    _fixed_batch: int | None = field(repr=False)
 
     def __call__(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores (n, classes)."""
+        if images.shape[1:] != self.input_shape:
+            wanted = " x ".join(map(str, self.input_shape))
+            raise DataError(f"expected images of {wanted} (height, width, channels), got shape {images.shape[1:]}")
+        if not len(images):
+            return np.zeros((0, self.classes), np.float32)
         size = self._fixed_batch or self._batch
         pieces = [images[i : i + size] for i in range(0, len(images), size)]
         scores = np.concatenate(list(self._pool.map(self._run, pieces)))
         if not np.isfinite(scores).all():
-            raise IntrsError(f"{self.path}: a score is not a finite number; this network cannot be certified")
+            raise ModelError(f"{self.path}: a score is not a finite number; this network cannot be certified")
         return scores
 
     @cached_property
@@ -73,7 +88,7 @@ class FloatEngine:
 
     @property
     def _batch(self) -> int:
-        values = int(np.prod(self.input_shape))
+        values = prod(self.input_shape)
         return max((INT8_BATCH if self.quantized else FLOAT_BATCH) * CIFAR_VALUES // values, 1)
 
     def _run(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -87,33 +102,38 @@ class FloatEngine:
 
 def is_quantized(path: Path) -> bool:
     """Whether any node of an ONNX file quantizes."""
-    return _is_quantized(_graph(path))
+    return open_file(path).is_quantized
 
 
 def open_engine(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     pixels: str = "auto",
-    mean: Sequence[Fraction] | None = None,
-    std: Sequence[Fraction] | None = None,
-    threads: int = 0,
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+    threads: Count = 0,
 ) -> FloatEngine:
     """Open a float or int8 ONNX file; the options are those of `intrs.load`, threads=0 takes every core."""
-    graph = _graph(path)
-    try:
+    return engine_of(open_file(Path(os.fspath(path))), Convention.of(pixels, mean, std), threads)
+
+
+def engine_of(file: ModelFile, convention: Convention, threads: Count = 0) -> FloatEngine:
+    """ONNX Runtime for a file that is open already."""
+    threads = parse_count(threads, "threads", least=0)
+    if not isinstance(file, OnnxFile):
+        raise ModelError(f"{file.path}: continuous noise is for ONNX files alone; take integer noise")
+    path, graph = file.path, file.graph
+    with refusals_of(path):
         shape = _check_graph(graph)
-    except Refusal as refusal:
-        raise IntrsError(f"{path}: {refusal}") from None
-    unit = _pixel_scale(path, graph, pixels, mean, std) == "unit"
-    data = path.read_bytes()
-    session, batch = _session(path, data), graph.input_dims[0]
-    deviation, centre = _numbers(path, std, 1, shape[2]), _numbers(path, mean, 0, shape[2])
-    if not (deviation > 0).all():
-        raise IntrsError(f"{path}: --std must be positive")
+    if misfit := convention.misfit(shape[2]):
+        raise SettingsError(f"{path}: {misfit}")
+    unit = _pixel_scale(file, convention) == "unit"
+    session, batch = _session(path, file.data), graph.input_dims[0]
+    deviation, centre = _floats(convention.deviation), _floats(convention.mean)
     engine = FloatEngine(
         path=path,
-        identity=hashlib.sha256(data).hexdigest(),
-        quantized=_is_quantized(graph),
+        identity=hashlib.sha256(file.data).hexdigest(),
+        quantized=graph.is_quantized,
         input_shape=shape,
         classes=_classes(path, session, (batch or 1, shape[2], *shape[:2])),
         name=f"onnxruntime {version('onnxruntime')}, numpy {np.__version__}",
@@ -127,6 +147,10 @@ def open_engine(
     return engine
 
 
+def _floats(values: tuple[Fraction, ...]) -> NDArray[np.float64]:
+    return np.array([float(value) for value in values], np.float64)
+
+
 def _check_alone(engine: FloatEngine) -> None:
     """Refuse a network whose scores for an image depend on its neighbours, found by trying.
 
@@ -138,28 +162,10 @@ def _check_alone(engine: FloatEngine) -> None:
     others = [engine._run(np.concatenate([images[size + 1 :], images[:1]]))[-1]]
     others += [] if engine._fixed_batch else [engine._run(images[:1])[0]]
     if any(np.abs(alone - together).max() > 0.05 * np.abs(together).max() for alone in others):
-        raise IntrsError(
+        raise ModelError(
             f"{engine.path}: its scores for an image depend on the other images of the batch; "
             "the theorem needs a function of one image at a time"
         )
-
-
-def _numbers(path: Path, values: Sequence[Fraction] | None, default: int, channels: int) -> NDArray[np.float64]:
-    found = np.array([default] if values is None else [float(value) for value in values], np.float64)
-    if len(found) not in (1, channels):
-        raise IntrsError(f"{path}: --mean and --std take 1 or {channels} numbers, a channel each, not {len(found)}")
-    return found
-
-
-def _graph(path: Path) -> Graph:
-    try:
-        return read_graph(path)
-    except Refusal as refusal:
-        raise IntrsError(f"{path}: {refusal}") from None
-
-
-def _is_quantized(graph: Graph) -> bool:
-    return any("QuantizeLinear" in node.op or node.op.startswith(("QLinear", "QGemm")) for node in graph.nodes)
 
 
 def _check_graph(graph: Graph) -> Shape:
@@ -176,7 +182,9 @@ def _check_graph(graph: Graph) -> Shape:
             raise Refusal(f"{node} has graphs of its own (If, Loop), which are not looked into; save it without")
     if any(tensor.data_location == 1 for tensor in _tensors(graph)):
         raise Refusal("its weights are in another file, which the identity of a run would not cover; save it as one")
-    _, channels, height, width = (int(size or 1) for size in dims)
+    batch, channels, height, width = (int(size or 1) for size in dims)
+    if min(channels, height, width) < 1 or batch * channels * height * width > MOST_BATCH_VALUES:
+        raise Refusal(f"its input of {batch} x {channels} x {height} x {width} is empty or too large")
     return height, width, channels
 
 
@@ -188,19 +196,15 @@ def _tensors(graph: Graph) -> Iterator[TensorProto]:
             yield from (attribute.t, attribute.sparse_tensor.values, *attribute.tensors)
 
 
-def _pixel_scale(
-    path: Path, graph: Graph, asked: str, mean: Sequence[Fraction] | None, std: Sequence[Fraction] | None
-) -> str:
+def _pixel_scale(file: OnnxFile, convention: Convention) -> str:
     """What `intrs.load` takes the file's input for: unit or byte."""
-    told = graph.metadata.get(METADATA, "auto") if asked == "auto" else asked
-    if told == "auto" and _is_quantized(graph):
-        options = cast("tuple[Literal['auto', 'unit'], ...]", ("auto", "unit"))
-        found, unit = (load(path, pixels=option, mean=mean, std=std).identity for option in options)
-        told = "unit" if found == unit else "byte"
+    told = file.metadata.get(METADATA, "auto") if convention.scale == "auto" else convention.scale
+    if told == "auto" and file.is_quantized:
+        told = file.lowered(convention).pixel_scale
     if told not in ("unit", "byte"):
-        raise IntrsError(
-            f"{path}: it does not say whether its input is pixels over 255 or pixels 0..255; "
-            "give --pixels unit or --pixels byte"
+        raise ModelError(
+            f"{file.path}: it does not say whether its input is pixels over 255 or pixels 0..255; "
+            "set pixels to 'unit' or 'byte'"
         )
     return told
 
@@ -209,34 +213,31 @@ def _session(path: Path, data: bytes) -> Any:
     try:
         import onnxruntime  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        raise IntrsError("continuous noise needs ONNX Runtime: pip install 'intrs[float]'") from None
+        raise ModelError("continuous noise needs ONNX Runtime: pip install 'intrs[float]'") from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     options.add_session_config_entry(BE_RIGHT, "0" if _has_vnni() else "1")
     try:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # it has a dozen classes of its own
-        raise IntrsError(f"{path}: ONNX Runtime refuses it ({_first_line(error)})") from None
+        raise ModelError(f"{path}: ONNX Runtime refuses it ({_first_line(error)})") from None
 
 
 def _has_vnni() -> bool:
-    try:
-        return "vnni" in _core.selected_kernels("")
-    except ValueError as error:  # INTRS_KERNELS names none
-        raise IntrsError(str(error)) from None
+    return "vnni" in selected_kernels()
 
 
 def _classes(path: Path, session: Any, shape: tuple[int, ...]) -> int:
     if session.get_inputs()[0].type != "tensor(float)":
-        raise IntrsError(f"{path}: its input is {session.get_inputs()[0].type}; it must be float32")
+        raise ModelError(f"{path}: its input is {session.get_inputs()[0].type}; it must be float32")
     try:
         scores = _scores(session, np.zeros(shape, np.float32))
     except Exception as error:
-        raise IntrsError(f"{path}: ONNX Runtime cannot run it ({_first_line(error)})") from None
+        raise ModelError(f"{path}: ONNX Runtime cannot run it ({_first_line(error)})") from None
     if scores.ndim != 2 or len(scores) != shape[0] or scores.dtype != np.float32:
-        raise IntrsError(f"{path}: its output has the shape {scores.shape}; it must be one float score a class")
+        raise ModelError(f"{path}: its output has the shape {scores.shape}; it must be one float score per class")
     if scores.shape[1] < 2:
-        raise IntrsError(f"{path}: its output is one score, which would be one class that always wins")
+        raise ModelError(f"{path}: its output is one score, which would be one class that always wins")
     return int(scores.shape[1])
 
 

@@ -1,87 +1,123 @@
-"""A model as the user has it. (Minimal.)"""
+"""A model as the user has it, opened once: the name of one that ships, a file, or a network.
+
+model = open_model("resnet20-sigma0.25")
+model.trained_sigma, model.class_names
+network = model.network()                                # integers, lowered once per pixel convention
+engine = model.engine(threads=2)                         # the file itself in ONNX Runtime, for continuous noise
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from intrs import zoo
-from intrs.errors import ModelError
-from intrs.exact import parse_fraction
+from intrs.errors import ModelError, SettingsError
+from intrs.exact import shown
+from intrs.exchange.convention import Convention
 from intrs.network import Network
 
 if TYPE_CHECKING:
-    from fractions import Fraction
     from pathlib import Path
 
+    from intrs.exact import Count
+    from intrs.exchange.convention import Numbers
+    from intrs.exchange.modelfile import ModelFile
     from intrs.float_engine import FloatEngine
+
+SIGMA = "intrs.sigma"  # a key of a file's metadata: the noise under which its network was trained
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model, opened."""
+    """A model that is open. Make one with `open_model`.
+
+    `name` is what the user gave, for results files; it is empty for a Network.
+    """
 
     name: str
     path: Path | None
-    given: Network | None = None
+    _file: ModelFile | None = field(default=None, repr=False)
+    _network: Network | None = field(default=None, repr=False)
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        """The card of a model that ships; empty for others."""
+        name = zoo.name_of(self.path) if self.path else ""
+        return zoo.card(name) if name else {}
 
     @cached_property
     def trained_sigma(self) -> str:
-        """Empty if it does not say it."""
-        from intrs.exchange.onnx_file import Refusal, read_graph
+        """The sigma under which the model was trained; "" if neither file nor card says it."""
+        told = self._file.metadata.get(SIGMA, "") if self._file else ""
+        return told or str(self.card.get("recipe", {}).get("sigma") or "")
 
-        if self.path is None:
-            return ""
-        try:
-            sigma = read_graph(self.path).metadata.get("intrs.sigma", "")
-        except Refusal as refusal:
-            raise ModelError(f"{self.path}: {refusal}") from None
-        return sigma or (zoo.card(self.name)["recipe"]["sigma"] if self.name in zoo.model_names() else "")
-
-    @property
+    @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """Of a shipped model."""
-        name = self.name.removesuffix(zoo.FP32)
-        return tuple(zoo.card(name)["classes"]) if name in zoo.model_names() else ()
+        """The names of the classes of a model that ships, in order; () for others."""
+        return tuple(self.card.get("classes", ()))
 
     @property
     def is_quantized(self) -> bool:
-        """Or float."""
-        from intrs.float_engine import is_quantized
+        """Whether it can be run in integers."""
+        return self._file is None or self._file.is_quantized
 
-        return self.path is None or is_quantized(self.path)
+    def network(self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None) -> Network:
+        """The integer network, lowered once per convention; `docs/onnx.md` says what the options mean."""
+        convention = Convention.of(pixels, mean, std)
+        if self._file:
+            return self._file.network(convention)
+        assert self._network is not None
+        if not convention.is_default:
+            raise SettingsError("pixels, mean and std are for model files; a Network has its own input quantiser")
+        return self._network
 
-    def network(self, pixels: str = "auto", mean: str = "", std: str = "") -> Network:
-        """Lowered."""
-        from intrs.exchange.onnx_in import load
+    def engine(
+        self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None, threads: Count = 0
+    ) -> FloatEngine:
+        """The file as it is, in ONNX Runtime, for continuous noise; threads=0 takes every core."""
+        from intrs.float_engine import engine_of  # later, because most runs need no float
 
-        if self.given is not None:
-            return self.given
-        assert self.path
-        return load(self.path, pixels=cast("Any", pixels), mean=_numbers(mean), std=_numbers(std))
-
-    def engine(self, pixels: str = "auto", mean: str = "", std: str = "", threads: int = 0) -> FloatEngine:
-        """In floats."""
-        from intrs.float_engine import open_engine
-
-        assert self.path
-        return open_engine(self.path, pixels=pixels, mean=_numbers(mean), std=_numbers(std), threads=threads)
-
-
-def _numbers(text: str) -> list[Fraction] | None:
-    return [parse_fraction(part, "mean and std") for part in text.split(",")] if text else None
+        if self._file is None:
+            raise ModelError("an integer network cannot be run in floats; take integer noise, or give its ONNX file")
+        return engine_of(self._file, Convention.of(pixels, mean, std), threads)
 
 
-def open_model(spec: Any) -> Model:
-    """Open."""
+def open_model(spec: str | os.PathLike[str] | Network | Model) -> Model:
+    """Open and parse a model, by the name of one that ships, a path, or as a Network.
+
+    Raises ModelError if there is no such model, or the file cannot be read.
+    """
+    from intrs.exchange.openfile import open_file  # later, because onnx is slow to import and networks need none
+
     if isinstance(spec, Model):
         return spec
     if isinstance(spec, Network):
-        return Model(f"network {spec.identity[:16]}", None, spec)
-    return Model(str(spec), zoo.find_model(str(spec)))
+        return Model("", None, _network=spec)
+    if not isinstance(spec, str | os.PathLike) or not isinstance(os.fspath(spec), str):
+        raise ModelError(f"expected the name of a model, the path of a file or a Network, got {shown(spec)}")
+    name = os.fspath(spec)
+    path = zoo.find_model(name)
+    return Model(name, path, open_file(path))
 
 
-def load(spec: Any, *, pixels: str = "auto", mean: Any = None, std: Any = None) -> Network:
-    """Load."""
-    return open_model(spec).network(pixels, mean or "", std or "")
+def load(
+    spec: str | os.PathLike[str] | Network | Model,
+    *,
+    pixels: str = "auto",
+    mean: Numbers | None = None,
+    std: Numbers | None = None,
+) -> Network:
+    """Open a model that ships, or an int8 or uint8 ONNX file (QDQ or QOperator form), and lower it to integers.
+
+    `pixels` says what the file's input is for a pixel of 0 .. 255: itself ("byte") or a 255th of it ("unit"). "auto"
+    takes the word of the file's metadata, else "byte" if the input is uint8 or its quantiser reaches 32 or more, else
+    "unit". `mean` and `std` are for files that expect a normalised image, (value - mean) / std, and do not normalise
+    it themselves: numbers, or text such as "0.49,0.48,0.45".
+
+    Raises ModelError, naming file, node and reason, if the file cannot be read or means something that integers of
+    8 bits cannot do.
+    """
+    return open_model(spec).network(pixels, mean, std)

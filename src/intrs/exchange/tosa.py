@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from intrs.errors import IntrsError
+from intrs.errors import ModelError
 from intrs.network import INT8, Add, AvgPool, Concat, Conv, MaxPool, Pad, Quantiser, Requantise, Rescale
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def to_tosa(network: Network, every_tensor: bool = False) -> bytes:
     Its input is one image of int32 pixels, (1, height, width, channels), noise already added. Its output is the tensor
     of class scores, (1, 1, 1, classes); with `every_tensor` all tensors in the order of `Network.trace`, (1, h, w, c).
 
-    Raises IntrsError if tosa-tools (`pip install 'intrs[tosa]'`) is missing.
+    Raises ModelError if tosa-tools (`pip install 'intrs[tosa]'`) is missing.
     """
     graph = _Graph(_module("tosa_serializer"))
     tensors = [_quantise(graph, network.quantiser)]
     for layer in network.layers:
         graph.location = layer.name
-        tensors.append(_write(layer, graph, *(tensors[i] for i in layer.inputs)))
+        tensors.append(write(layer, graph, *(tensors[i] for i in layer.inputs)))
     return graph.finish(tensors if every_tensor else tensors[-1:])
 
 
@@ -49,16 +49,16 @@ def run_reference(graph: bytes, image: NDArray[Any]) -> list[NDArray[np.int32]]:
     """What the official reference model computes from one integer image (height, width, channels).
 
     All outputs of the graph, each as (height, width, channels), to be compared with `Network.trace` or
-    `Network.scores`. Raises IntrsError if the model finds the graph invalid or its result not defined by the standard;
+    `Network.scores`. Raises ModelError if the model finds the graph invalid or its result not defined by the standard;
     it prints its reasons itself.
     """
     model = _module("tosa_reference_model")
     try:
         outputs, status = model.run(graph, [np.asarray(image, np.int32)[None]], tosa_level=LEVEL)
     except ValueError as error:
-        raise IntrsError(f"the TOSA reference model cannot run this graph: {error}") from None
+        raise ModelError(f"the TOSA reference model cannot run this graph: {error}") from None
     if status != model.GraphStatus.TOSA_VALID:
-        raise IntrsError(f"the TOSA reference model calls this graph {status.name}")
+        raise ModelError(f"the TOSA reference model calls this graph {status.name}")
     return [np.asarray(output[0], np.int32) for output in outputs]
 
 
@@ -118,12 +118,12 @@ class _Graph:
 
 
 @singledispatch
-def _write(layer: Layer, graph: _Graph, *inputs: _Value) -> _Value:
+def write(layer: Layer, graph: _Graph, *inputs: _Value) -> _Value:
     """The operators of one layer, as `docs/arithmetic.md` lists them."""
-    raise IntrsError(f"layer {layer.name!r} ({type(layer).__name__}) has no form in TOSA")
+    raise ModelError(f"layer {layer.name!r} ({type(layer).__name__}) has no form in TOSA")
 
 
-@_write.register
+@write.register
 def _conv(layer: Conv, graph: _Graph, x: _Value) -> _Value:
     extent = [d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.weights.shape[1:3], strict=True)]
     x, pad = _window(graph, x, extent, layer.stride, layer.pad, layer.input_zero_point)
@@ -132,7 +132,7 @@ def _conv(layer: Conv, graph: _Graph, x: _Value) -> _Value:
     return result if layer.wide else _clamp(graph, result, layer.clamp)
 
 
-@_write.register
+@write.register
 def _add(layer: Add, graph: _Graph, *inputs: _Value) -> _Value:
     terms = [
         _multiply(graph, _widen(graph, x, zero_point), multiplier)
@@ -143,14 +143,14 @@ def _add(layer: Add, graph: _Graph, *inputs: _Value) -> _Value:
     return _clamp(graph, _rescale(graph, total, scale, ("INT32", 0), ("INT8", layer.output_zero_point)), layer.clamp)
 
 
-@_write.register
+@write.register
 def _max_pool(layer: MaxPool, graph: _Graph, x: _Value) -> _Value:
     x, pad = _window(graph, x, layer.kernel, layer.stride, layer.pad)
     attributes = layer.kernel, layer.stride, pad, "NanPropagationMode.PROPAGATE"
     return graph.apply("MAX_POOL2D", [x], _slid(x, layer.kernel, layer.stride, pad), "INT8", attributes)
 
 
-@_write.register
+@write.register
 def _avg_pool(layer: AvgPool, graph: _Graph, x: _Value) -> _Value:
     x, pad = _window(graph, x, layer.kernel, layer.stride, layer.pad)
     zero_points = [graph.constant([z], "INT8") for z in (layer.input_zero_point, layer.output_zero_point)]
@@ -159,18 +159,18 @@ def _avg_pool(layer: AvgPool, graph: _Graph, x: _Value) -> _Value:
     return graph.apply("AVG_POOL2D", [x, *zero_points], shape, "INT8", attributes)
 
 
-@_write.register
+@write.register
 def _requantise(layer: Requantise, graph: _Graph, x: _Value) -> _Value:
     source, target = ("INT8", layer.input_zero_point), ("INT8", layer.output_zero_point)
     return _clamp(graph, _rescale(graph, x, layer.rescale, source, target), layer.clamp)
 
 
-@_write.register
+@write.register
 def _concat(layer: Concat, graph: _Graph, *inputs: _Value) -> _Value:
     return _concatenate(graph, inputs, "INT8")
 
 
-@_write.register
+@write.register
 def _pad(layer: Pad, graph: _Graph, x: _Value) -> _Value:
     return _frame(graph, x, layer.pad, layer.value)
 
@@ -179,7 +179,7 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise IntrsError(f"TOSA needs the official tools: pip install 'intrs[tosa]' ({error})") from None
+        raise ModelError(f"TOSA needs the official tools: pip install 'intrs[tosa]' ({error})") from None
 
 
 def _quantise(graph: _Graph, q: Quantiser) -> _Value:

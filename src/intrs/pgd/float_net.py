@@ -9,14 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional as fn
 
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_file import Refusal, read_graph, to_array
+from intrs.exchange.onnx.file import read_graph
+from intrs.exchange.onnx.tensors import to_array
+from intrs.exchange.refusal import Refusal
 from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from intrs.exchange.onnx_file import Graph, Node
+    from intrs.exchange.onnx.file import Graph, Node
     from intrs.network import Shape
 
 

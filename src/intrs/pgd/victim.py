@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from intrs.errors import IntrsError
-from intrs.exchange.onnx_in import load
+from intrs.model import load
 from intrs.network import Network
 from intrs.pgd.float_net import is_float, load_float
 from intrs.pgd.twin import Twin

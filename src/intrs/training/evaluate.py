@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from intrs.exchange.onnx_in import load
+from intrs.model import load
 from intrs.training import architectures
 from intrs.training.batches import HeldOut
 from intrs.training.engine import Predict, accuracy, classes, predictor

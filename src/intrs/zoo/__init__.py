@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from intrs.errors import IntrsError
+from intrs.errors import DataError, IntrsError, ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEFAULT_MODEL = "resnet20-sigma0.25"
 DEFAULT_DATA = "cifar10-500"
@@ -42,8 +46,9 @@ def find_model(spec: str) -> Path:
         return path
     if Path(spec).exists():  # a folder: whoever opens it says so
         return Path(spec)
-    names = ", ".join((*model_names(), *float_names())) or "none"
-    raise IntrsError(f"{spec}: no such file, nor a model that ships ({names})")
+    names = *model_names(), *float_names()
+    known = f"; models that ship with intrs: {', '.join(names) or 'none'}"
+    raise ModelError(f"{spec}: no such file, and no model of that name{nearest(spec, names)}{known}")
 
 
 def seek_model(spec: str) -> Path | None:
@@ -72,11 +77,28 @@ def card(name: str | None = None) -> dict[str, Any]:
     return found
 
 
+def name_of(path: Path) -> str:
+    """The name of the model that ships as this file, or whose float twin it is; "" for any other file."""
+    for name in model_names():
+        if path in (model_path(name), float_path(name)):
+            return name
+    return ""
+
+
 def _names(suffix: str) -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(suffix) for f in files(__name__).iterdir() if f.name.endswith(suffix)))
 
 
 def _path(name: str, suffix: str, what: str, known: tuple[str, ...]) -> Path:
     if name not in known:  # also keeps names like ../x out
-        raise IntrsError(f"no {what} {name!r} ships with intrs; what does: {', '.join(known) or 'none'}")
+        kind: type[IntrsError] = ModelError if suffix == ".onnx" else DataError
+        raise kind(
+            f"no {what} {name!r} ships with intrs{nearest(name, known)}; choose from {', '.join(known) or 'none'}"
+        )
     return Path(str(files(__name__) / (name + suffix)))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Words for an error message that ask whether another name was meant; none if no name is like this one."""
+    found = get_close_matches(Path(name).name, list(known), 1)
+    return f"; did you mean {found[0]}?" if found else ""

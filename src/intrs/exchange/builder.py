@@ -1,6 +1,6 @@
 """The network while it is written: layers, the input quantiser, limits, and a last tidying.
 
-Nothing here knows ONNX operators. `onnx_lower` says which layers an activation becomes.
+Nothing here knows the file that the network comes from.
 """
 
 from __future__ import annotations
@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
-from intrs.exchange.onnx_arith import Clamp, Grid, Line, clamped, quantiser, rescale, scaled
-from intrs.exchange.onnx_file import MAX_ELEMENTS, Node, Refusal
-from intrs.network import INT8, Add, Conv, Layer, Network, Pad, Quantiser, Requantise, Shape
+from intrs.exchange.integers import Clamp, Grid, Line, clamped, quantiser, rescale, scaled
+from intrs.exchange.refusal import Refusal
+from intrs.network import INT8, Conv, Layer, Network, Pad, Quantiser, Requantise, Shape
+
+if TYPE_CHECKING:
+    from intrs.exchange.budget import Budget
+    from intrs.exchange.convention import Convention
 
 Pads = tuple[int, int, int, int]  # top, bottom, left, right
 Units = tuple[Fraction, ...]
 MAX_LAYERS = 10_000
 MAX_SIDE = 2**16
-MAX_CHANNELS = 2**21  # of all layers with weights together: exact arithmetic takes some 10 microseconds for each
-MAX_BYTES = 2**31  # of all constants and weights together, counted each time that they change
-BYTE_FROM = 32  # an input quantiser that reaches this far was made for pixels 0 .. 255
+MAX_ELEMENTS = 2**26  # of one tensor
+MAX_LINES = 256  # different ones of an input quantiser: each is checked at 510 pixels
 
 
 @dataclass(frozen=True)
@@ -42,53 +45,27 @@ class Window:
         return rest[0] // self.stride[0] + 1, rest[1] // self.stride[1] + 1
 
 
-@dataclass(frozen=True)
-class Pixels:
-    """How the graph's input follows from an integer pixel p: (p * step - mean) / deviation, per channel."""
-
-    scale: Literal["auto", "unit", "byte"]
-    mean: tuple[Fraction, ...]
-    deviation: tuple[Fraction, ...]
-
-    def line(self, channel: int, scale: str, factor: Fraction, offset: Fraction, grid: Grid) -> Line:
-        """The code of `factor * input + offset` as a function of the pixel."""
-        step = Fraction(1, 255) if scale == "unit" else Fraction(1)
-        gain = factor / (self._at(self.deviation, channel) * grid.scale)
-        return Line(gain * step, offset / grid.scale - gain * self._at(self.mean, channel) + grid.zero)
-
-    def decide(self, factors: Units, offsets: Units, grid: Grid) -> str:
-        """Were pixels of 0 .. 1 or of 0 .. 255 meant? Told by how far the input quantiser reaches."""
-        if self.scale != "auto":
-            return self.scale
-        reach = [
-            abs((grid.value(code) - b) / a * self._at(self.deviation, i) + self._at(self.mean, i))
-            for i, (a, b) in enumerate(zip(factors, offsets, strict=True))
-            for code in INT8
-            if a
-        ]
-        return "byte" if max(reach, default=Fraction(0)) >= BYTE_FROM else "unit"
-
-    @staticmethod
-    def _at(values: tuple[Fraction, ...], channel: int) -> Fraction:
-        return values[channel if len(values) > 1 else 0]
-
-
 class Builder:
     """The network as far as it is written."""
 
-    def __init__(self, pixels: Pixels) -> None:
+    def __init__(self, pixels: Convention, budget: Budget) -> None:
         self.pixels = pixels
+        self.budget = budget
+        self.pixel_scale = ""  # unit or byte, once the image is quantised
         self.quantiser: Quantiser | None = None
         self.layers: list[Layer] = []
         self.shapes: list[Shape] = []
         self._lines: list[Line] = []
         self._requantised: dict[tuple[int, Grid, Grid, Clamp], int] = {}
-        self._channels = 0
-        self._bytes = 0
 
-    def image(self, shape: Shape, lines: list[Line]) -> int:
-        """Tensor 0: the image, quantised along these lines."""
+    def image(self, shape: Shape, factors: Units, offsets: Units, grid: Grid) -> int:
+        """Tensor 0: the codes of `factor * input + offset` per channel."""
+        scale = self.pixels.decide(factors, offsets, grid)
+        lines = [self.pixels.line(i, scale, a, b, grid) for i, (a, b) in enumerate(zip(factors, offsets, strict=True))]
+        if len(set(lines)) > MAX_LINES:
+            raise Refusal(f"its channels are quantised along more than {MAX_LINES} different lines")
         if self.quantiser is None:
+            self.pixel_scale = scale
             self.quantiser, self._lines = quantiser(shape, lines), lines
             self.shapes = [shape]
         if lines != self._lines:
@@ -101,27 +78,20 @@ class Builder:
         check_shape(shape)
         if len(self.layers) >= MAX_LAYERS:
             raise Refusal(f"the network has more than {MAX_LAYERS} layers")
-        if isinstance(layer, Conv):
-            self.spend(shape[2], layer.weights.size)
+        if layer.weight_count:
+            self.budget.spend(shape[2], layer.weight_count)
         self.layers.append(layer)
         self.shapes.append(shape)
         return len(self.layers)
 
-    def spend(self, channels: int, size: int = 0) -> None:
-        """Bound the work and memory that a small malicious file can ask for."""
-        self._channels += channels
-        self._bytes += size
-        if self._channels > MAX_CHANNELS or self._bytes > MAX_BYTES:
-            raise Refusal("the network is too large: too many channels, weights or constants in all its layers")
-
-    def requantise(self, tensor: int, grid: Grid, to: Grid, clamp: Clamp, node: Node) -> int:
+    def requantise(self, tensor: int, grid: Grid, to: Grid, clamp: Clamp, name: str) -> int:
         """Codes of one grid as codes of another; nothing if they are the same, and once however often it is asked."""
         if grid == to and clamp == INT8:
             return tensor
         key = tensor, grid, to, clamp
         if key not in self._requantised:
             ratio = rescale([grid.scale / to.scale])
-            self._requantised[key] = self.add(Requantise((tensor,), grid.zero, ratio, to.zero, clamp, name=node.name))
+            self._requantised[key] = self.add(Requantise((tensor,), grid.zero, ratio, to.zero, clamp, name=name))
         return self._requantised[key]
 
     def network(self, output: int) -> Network:
@@ -156,17 +126,16 @@ def _needed(layers: list[Layer], output: int) -> list[Layer]:
 
 
 def _fold_clamps(layers: list[Layer]) -> list[Layer]:
-    """A Requantise that only clamps moves into the layer before it, if nobody else reads that one.
+    """A Requantise that only clamps moves into the layer before it, if that one clamps and nobody else reads it.
 
     What it leaves behind is a copy of that layer in its own place, so that numbers stay; the first has no reader then.
     """
     readers = Counter(i for layer in layers for i in layer.inputs)
     layers = list(layers)
     for number, layer in enumerate(layers):
-        before = layers[layer.inputs[0] - 1] if layer.inputs[0] else None
-        foldable = isinstance(before, Conv | Add | Requantise) and readers[layer.inputs[0]] == 1
+        before: Any = layers[layer.inputs[0] - 1] if layer.inputs[0] else None
+        foldable = hasattr(before, "clamp") and readers[layer.inputs[0]] == 1
         if foldable and isinstance(layer, Requantise) and _only_clamps(layer):
-            assert isinstance(before, Conv | Add | Requantise)
             clamp = clamped(before.clamp[0], layer.clamp), clamped(before.clamp[1], layer.clamp)
             layers[number] = replace(before, clamp=clamp)
     return layers

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intrs.exchange.onnx_file import Refusal
-from intrs.exchange.onnx_values import Constant, Scaled, axis_number
+from intrs.exchange.onnx.tensors import MAX_RANK
+from intrs.exchange.onnx.values import Constant, Scaled, axis_number
+from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,6 +62,8 @@ def gather(data: Constant, indices: Constant, axis: int) -> Constant:
     axis = axis_number(axis, data.ndim)
     if data.size * max(indices.size, 1) > MAX_FOLDED or indices.dtype.kind != "i":
         raise Refusal("it gathers from a constant that is too large, or with indices that are not integers")
+    if data.ndim + indices.ndim - 1 > MAX_RANK:
+        raise Refusal(f"it gathers a constant of more than {MAX_RANK} axes")
     size = data.shape[axis]
     if indices.size and not (-size <= indices.min() and indices.max() < size):
         raise Refusal("it gathers from outside of a constant")
@@ -108,11 +111,12 @@ def quantized(value: Constant, scale: Constant, zero: Constant, axis: int) -> Co
         raise Refusal(f"it quantises a constant of type {value.dtype} by a scale of type {scale.dtype}")
     if not np.isfinite(value).all():
         raise Refusal("it quantises a constant that holds a NaN or an infinity")
-    quotient = value.astype(np.float64) / along(scale, value.ndim, axis).astype(np.float64)
-    limits = np.iinfo(zero.dtype)
-    codes = np.rint(quotient) + along(zero, value.ndim, axis).astype(np.float64)
-    clipped: Constant = np.clip(codes, int(limits.min), int(limits.max))
-    return clipped.astype(zero.dtype)
+    codes, limits = value.astype(np.float64), np.iinfo(zero.dtype)
+    codes /= along(scale, value.ndim, axis).astype(np.float64)  # in place: doubles of large weights are large
+    np.rint(codes, out=codes)
+    codes += along(zero, value.ndim, axis).astype(np.float64)
+    np.clip(codes, int(limits.min), int(limits.max), out=codes)
+    return codes.astype(zero.dtype)
 
 
 def along(values: Constant, rank: int, axis: int) -> Constant:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.exchange import onnx_ops as ops
-from intrs.exchange.onnx_file import Refusal
-from intrs.exchange.onnx_ops import Inputs, operator
-from intrs.exchange.onnx_shapes import join
-from intrs.exchange.onnx_values import Scaled, Value, View
+from intrs.exchange.onnx.operators.elementwise import arithmetic
+from intrs.exchange.onnx.operators.linear import convolve, gemm, matmul, weights_of
+from intrs.exchange.onnx.operators.pools import average_pool, global_average, reduce_mean
+from intrs.exchange.onnx.operators.quantize import dequantize, quantize, zero_points
+from intrs.exchange.onnx.operators.registry import Inputs, operator
+from intrs.exchange.onnx.operators.shapes import join
+from intrs.exchange.onnx.values import Scaled, Value, View
+from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
-    from intrs.exchange.onnx_file import Node
-    from intrs.exchange.onnx_net import Builder
+    from intrs.exchange.builder import Builder
+    from intrs.exchange.onnx.file import Node
 
 
 def _real(net: Builder, node: Node, inputs: Inputs, number: int) -> View:
@@ -27,13 +30,13 @@ def _real(net: Builder, node: Node, inputs: Inputs, number: int) -> View:
 
 def _dequantized(net: Builder, node: Node, inputs: Inputs, number: int, axis: int = 0) -> Value:
     zero = inputs.get(number + 2)
-    zeros = None if zero is None else ops.zero_points(zero, node)
-    return ops.dequantize(net, node, inputs.need(number), inputs.array(number + 1), zeros, axis)
+    zeros = None if zero is None else zero_points(zero, node)
+    return dequantize(net, node, inputs.need(number), inputs.array(number + 1), zeros, axis)
 
 
 def _rounded(node: Node, value: Value, inputs: Inputs, number: int) -> Value:
     """Quantised by the scale and zero point at inputs `number` and `number + 1`."""
-    return ops.quantize(node, value, inputs.array(number), ops.zero_points(inputs.get(number + 1), node))
+    return quantize(node, value, inputs.array(number), zero_points(inputs.get(number + 1), node))
 
 
 def _bias(inputs: Inputs, number: int, x: View, weights: Scaled) -> Scaled | None:
@@ -52,29 +55,29 @@ def _bias(inputs: Inputs, number: int, x: View, weights: Scaled) -> Scaled | Non
 @operator("QLinearConv")
 def _conv(net: Builder, node: Node, inputs: Inputs) -> Value:
     x = _real(net, node, inputs, 0)
-    weights = ops.weights_of(_dequantized(net, node, inputs, 3))
-    return _rounded(node, ops.convolve(net, node, x, weights, _bias(inputs, 8, x, weights)), inputs, 6)
+    weights = weights_of(_dequantized(net, node, inputs, 3))
+    return _rounded(node, convolve(net, node, x, weights, _bias(inputs, 8, x, weights)), inputs, 6)
 
 
 @operator("QLinearMatMul")
 def _matmul(net: Builder, node: Node, inputs: Inputs) -> Value:
     x = _real(net, node, inputs, 0)
-    weights = ops.weights_of(_dequantized(net, node, inputs, 3, axis=-1))
-    return _rounded(node, ops.matmul(net, node, x, weights), inputs, 6)
+    weights = weights_of(_dequantized(net, node, inputs, 3, axis=-1))
+    return _rounded(node, matmul(net, node, x, weights), inputs, 6)
 
 
 @operator("QGemm")
 def _gemm(net: Builder, node: Node, inputs: Inputs) -> Value:
     x = _real(net, node, inputs, 0)
-    weights = ops.weights_of(_dequantized(net, node, inputs, 3, axis=0 if node.integer("transB", 0) else -1))
+    weights = weights_of(_dequantized(net, node, inputs, 3, axis=0 if node.integer("transB", 0) else -1))
     bias = _bias(inputs, 6, x, weights)  # scaled by alpha too, see the operator's definition
-    result = ops.gemm(net, node, x, weights, bias, node.number("alpha", 1.0))
+    result = gemm(net, node, x, weights, bias, node.number("alpha", 1.0))
     return result if inputs.get(7) is None else _rounded(node, result, inputs, 7)
 
 
 @operator("QLinearAdd")
 def _add(net: Builder, node: Node, inputs: Inputs) -> Value:
-    result = ops.arithmetic(net, node, "Add", _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
+    result = arithmetic(net, node, "Add", _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
     return _rounded(node, result, inputs, 6)
 
 
@@ -90,6 +93,6 @@ def _average(net: Builder, node: Node, inputs: Inputs) -> Value:
         raise Refusal("its channels come last; intrs reads (batch, channels, height, width)")
     x = _real(net, node, inputs, 0)
     if node.op == "QLinearReduceMean":
-        return _rounded(node, ops.reduce_mean(net, node, x, node.integers("axes")), inputs, 3)
-    pool = ops.average_pool if node.op == "QLinearAveragePool" else ops.global_average
+        return _rounded(node, reduce_mean(net, node, x, node.integers("axes")), inputs, 3)
+    pool = average_pool if node.op == "QLinearAveragePool" else global_average
     return _rounded(node, pool(net, node, x), inputs, 3)

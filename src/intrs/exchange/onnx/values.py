@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from intrs.exchange.onnx_file import Refusal, exact
+from intrs.exchange.onnx.tensors import exact
+from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from intrs.exchange.onnx_lower import Activation
+    from intrs.exchange.onnx.activations import Activation
 
 Atom = Literal["n", "c", "h", "w"]
 Axes = tuple[tuple[Atom, ...], ...]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from intrs.exchange.onnx_file import Refusal
+from intrs.exchange.refusal import Refusal
 from intrs.network import INT8, Quantiser, Rescale
 
 if TYPE_CHECKING:
@@ -66,13 +66,16 @@ def scaled(ratio: Fraction) -> tuple[int, int]:
         return 0, 30
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()  # of the ratio, or one too high
     shift = min(31 - exponent, 62)
-    multiplier = half_up(ratio * Fraction(2) ** shift)
-    while multiplier > INT32:
+    while shift >= 2 and (multiplier := _times_power(ratio, shift)) > INT32:
         shift -= 1
-        multiplier = half_up(ratio * Fraction(2) ** shift)
     if shift < 2:
-        raise Refusal(f"the ratio of its input and output scales, {float(ratio):.3g}, is absurd")
+        raise Refusal(f"the ratio of its input and output scales, about 2^{exponent}, is absurd")
     return multiplier, shift
+
+
+def _times_power(ratio: Fraction, shift: int) -> int:
+    """`ratio * 2**shift` rounded half up."""
+    return ((ratio.numerator << (shift + 1)) + ratio.denominator) // (2 * ratio.denominator)
 
 
 def rescale(ratios: Sequence[Fraction]) -> Rescale:

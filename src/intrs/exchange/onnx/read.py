@@ -1,79 +1,96 @@
-"""From a quantized ONNX file to an integer network: `load`.
+"""From a quantized ONNX file to an integer network.
 
-The graph is read once, in its order. `onnx_file` opens it without trusting it; `onnx_values` says what a tensor can be
-meanwhile; `onnx_ops`, `onnx_shapes` and `onnx_qops` say what each operator does; `onnx_lower` makes layers once scales
-are known, `onnx_arith` turns scales into integers, and `onnx_net` holds the network that is being written.
-`docs/onnx.md` lists what is accepted and what is refused, and why.
+The graph is read once, in its order. `file` opens it without trusting it (`wire` looks at its bytes first, `tensors`
+reads its constants); `values` says what a tensor can be meanwhile; `operators` say what each operator does;
+`activations` and `product` make layers once scales are known. Turning scales into integers (`exchange.integers`) and
+the network that is being written (`exchange.builder`) are the same for every kind of file. `docs/onnx.md` lists what
+is accepted and what is refused, and why.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from intrs.errors import IntrsError
-from intrs.exact import parse_fraction
-from intrs.exchange import onnx_qops, onnx_shapes  # noqa: F401 (they enter their operators)
-from intrs.exchange.onnx_file import Graph, Node, Refusal, read_graph, to_array
-from intrs.exchange.onnx_lower import ADVICE, Image, Product
-from intrs.exchange.onnx_net import Builder, Pixels
-from intrs.exchange.onnx_ops import OPERATORS, Inputs, Operator
-from intrs.exchange.onnx_values import FLAT, NCHW, NHWC, Axes, Value, View, size_of
+from intrs.exchange.budget import Budget
+from intrs.exchange.builder import Builder
+from intrs.exchange.convention import METADATA, SCALES, Convention, PixelScale
+from intrs.exchange.modelfile import ModelFile
+from intrs.exchange.onnx.activations import Image
+from intrs.exchange.onnx.file import DYNAMIC, Graph, Node, parse_graph
+from intrs.exchange.onnx.operators import OPERATORS, Inputs, Operator
+from intrs.exchange.onnx.product import Product
+from intrs.exchange.onnx.tensors import to_array
+from intrs.exchange.onnx.values import FLAT, NCHW, NHWC, Axes, Value, View, size_of
+from intrs.exchange.refusal import ADVICE, Refusal, refusals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
     from intrs.network import Network
 
-    Numbers = Sequence[float | str | Fraction] | float | str | Fraction
-PixelScale = Literal["auto", "unit", "byte"]
-METADATA = "intrs.pixels"  # a key of the file's metadata_props that says "unit" or "byte"
 MAX_INPUT_CHANNELS = 4096
 TAIL = ("Softmax", "LogSoftmax", "ArgMax", "QLinearSoftmax")  # the largest score stays where it is
 AROUND_TAIL = ("QuantizeLinear", "DequantizeLinear", "Identity", "Cast")
 BEFORE_LAYOUT = (*AROUND_TAIL, "Add", "Sub", "Mul", "Div", "Clip")
 WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
-DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 
 
-def load(
-    path: str | os.PathLike[str],
-    *,
-    pixels: PixelScale = "auto",
-    mean: Numbers | None = None,
-    std: Numbers | None = None,
-) -> Network:
-    """Read an int8 or uint8 ONNX file (QDQ or QOperator form) and lower it to integers.
+class Lowered(NamedTuple):
+    """An integer network, and what the file's input was taken for: unit or byte."""
 
-    `pixels` says what the file's input is for a pixel of 0 .. 255: itself ("byte") or a 255th of it ("unit"). "auto"
-    takes the word of the file's metadata, else "byte" if the input is uint8 or its quantiser reaches 32 or more, else
-    "unit". `mean` and `std` are for files that expect a normalised image, (value - mean) / std, and do not normalise
-    it themselves.
-
-    Raises IntrsError, naming file, node and reason, if the file cannot be read or means something that integers of
-    8 bits cannot do.
-    """
-    try:
-        return _load(Path(os.fspath(path)), pixels, mean, std)
-    except Refusal as refusal:
-        where = f"{refusal.node}: " if refusal.node else ""
-        raise IntrsError(f"{os.fspath(path)}: {where}{refusal}") from None
-    except IntrsError as error:  # of the core, about the finished network
-        raise IntrsError(f"{os.fspath(path)}: {error}") from None
+    network: Network
+    pixel_scale: str
 
 
-def _load(path: Path, pixels: PixelScale, mean: Numbers | None, std: Numbers | None) -> Network:
-    graph = read_graph(path)
+@dataclass(frozen=True, eq=False)
+class OnnxFile(ModelFile):
+    """An ONNX file, read and parsed once."""
+
+    path: Path
+    data: bytes
+    graph: Graph
+
+    @property
+    def metadata(self) -> dict[str, str]:  # noqa: D102 (as inherited)
+        return self.graph.metadata
+
+    @property
+    def is_quantized(self) -> bool:  # noqa: D102 (as inherited)
+        return self.graph.is_quantized
+
+    def network(self, convention: Convention) -> Network:  # noqa: D102 (as inherited)
+        return self.lowered(convention).network
+
+    @cached_property
+    def lowered(self) -> Callable[[Convention], Lowered]:
+        """The file as integers, lowered once per convention."""
+        return lru_cache(maxsize=8)(self._lower)
+
+    def _lower(self, convention: Convention) -> Lowered:
+        with refusals_of(self.path):
+            return lower(self.graph, convention)
+
+
+def read_onnx(path: Path, data: bytes) -> OnnxFile:
+    """Parse the bytes of an ONNX file. Raises ModelError."""
+    with refusals_of(path):
+        return OnnxFile(path, data, parse_graph(data, path.parent))
+
+
+def lower(graph: Graph, convention: Convention) -> Lowered:
+    """The integer network of a graph. Raises Refusal, or ModelError if the finished network could overflow."""
     _refuse_float_model(graph)
     end, tail = _end(graph)
-    net = Builder(_pixels(graph, pixels, mean, std))
+    net = Builder(_resolved(graph, convention), Budget(graph.size))
     scores = _evaluate(graph, end, net)
     network = net.network(_scores(net, scores, tail))
     _ = network.native  # the core proves now that nothing can overflow
-    return network
+    return Lowered(network, net.pixel_scale)
 
 
 def _refuse_float_model(graph: Graph) -> None:
@@ -82,31 +99,21 @@ def _refuse_float_model(graph: Graph) -> None:
         return
     layers = [node for node in graph.nodes if node.op in WITH_WEIGHTS] or list(graph.nodes)
     first = f" (the first is {layers[0]})" if layers else ""
-    raise Refusal(f"it is a float model: none of its layers{first} is quantised; {ADVICE}")
+    classical = "or certify it with noise 'continuous', in floats (docs/baselines.md)"
+    raise Refusal(f"it is a float model: none of its layers{first} is quantised; {ADVICE}, {classical}")
 
 
-def _pixels(graph: Graph, scale: PixelScale, mean: Numbers | None, std: Numbers | None) -> Pixels:
-    if scale not in ("auto", "unit", "byte"):
-        raise Refusal(f"pixels must be 'auto', 'unit' or 'byte', not {scale!r}")
+def _resolved(graph: Graph, asked: Convention) -> Convention:
+    """The convention with what the file says itself."""
+    scale: str = asked.scale
     if scale == "auto":
-        told = graph.metadata.get(METADATA, "byte" if graph.input_dtype == "uint8" else "auto")
-        if told not in ("auto", "unit", "byte"):
-            raise Refusal(f"its metadata {METADATA} is {told!r}; it must be 'unit' or 'byte'")
-        scale = told  # type: ignore[assignment]
-    if graph.input_dtype == "uint8" and (scale != "byte" or mean is not None or std is not None):
+        scale = graph.metadata.get(METADATA, "byte" if graph.input_dtype == "uint8" else "auto")
+        if scale not in SCALES:
+            raise Refusal(f"its metadata {METADATA} is {scale!r}; it must be 'unit' or 'byte'")
+    found = replace(asked, scale=cast("PixelScale", scale))
+    if graph.input_dtype == "uint8" and found != Convention("byte"):
         raise Refusal("its input is uint8, so pixels must be 'byte', without mean and std")
-    centre, deviation = _fractions(mean, 0, "mean"), _fractions(std, 1, "std")
-    if min(deviation) <= 0:
-        raise Refusal("std must be positive")
-    return Pixels(scale, centre, deviation)
-
-
-def _fractions(values: Numbers | None, default: int, what: str) -> tuple[Fraction, ...]:
-    """mean or std as the decimal numbers that the caller wrote."""
-    if values is None:
-        return (Fraction(default),)
-    many = [values] if isinstance(values, str | float | int | Fraction) else list(values)
-    return tuple(parse_fraction(v, what) for v in many) or (Fraction(default),)
+    return found
 
 
 def _end(graph: Graph) -> tuple[str, list[Node]]:
@@ -135,7 +142,7 @@ def _evaluate(graph: Graph, end: str, net: Builder) -> Value:
         try:
             inputs = [_lookup(name, values, graph, net) if name else None for name in node.inputs]
             value = values[node.outputs[0]] = _operator(node)(net, node, Inputs(inputs, graph.folder))
-            net.spend(0, size_of(value))
+            net.budget.spend(0, size_of(value))
         except Refusal as refusal:
             raise Refusal(str(refusal), refusal.node or node) from None
         uses.subtract(node.inputs)
@@ -158,7 +165,7 @@ def _operator(node: Node) -> Operator:
 def _lookup(name: str, values: dict[str, Value], graph: Graph, net: Builder) -> Value:
     if name not in values and name in graph.constants:
         values[name] = to_array(graph.constants[name], graph.folder)
-        net.spend(0, size_of(values[name]))
+        net.budget.spend(0, size_of(values[name]))
     if name in values:
         return values[name]
     if name in graph.produced:
@@ -186,12 +193,11 @@ def _image(graph: Graph, net: Builder) -> View:
     return view.of(view.source)
 
 
-def _check_input(pixels: Pixels, channels: int, batch: int | None) -> None:
+def _check_input(pixels: Convention, channels: int, batch: int | None) -> None:
     if not 1 <= channels <= MAX_INPUT_CHANNELS or (batch is not None and batch < 1):
         raise Refusal(f"its input has {channels} channels and batch {batch}; at most {MAX_INPUT_CHANNELS} channels fit")
-    for values, what in ((pixels.mean, "mean"), (pixels.deviation, "std")):
-        if len(values) not in (1, channels):
-            raise Refusal(f"{what} has {len(values)} numbers; the image has {channels} channels")
+    if misfit := pixels.misfit(channels):
+        raise Refusal(misfit)
 
 
 def _input_axes(graph: Graph) -> Axes:
@@ -214,7 +220,7 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
         raise Refusal("its output does not depend on the image")
     features = value.features()
     if value.source.shape[:2] != (1, 1) or features is None:
-        raise Refusal(f"its output has the shape {value.dims}; intrs needs one score a class: a classifier")
+        raise Refusal(f"its output has the shape {value.dims}; intrs needs one score per class: a classifier")
     if value.source.shape[2] < 2:
         raise Refusal("its output is one score, which would be one class that always wins; give it two")
     for node in tail:

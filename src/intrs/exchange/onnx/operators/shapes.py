@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.exchange import onnx_const as const
-from intrs.exchange.onnx_file import Node, Refusal, to_array
-from intrs.exchange.onnx_lower import Joined, Padded, Stored, settled
-from intrs.exchange.onnx_net import Builder, Pads, check_shape
-from intrs.exchange.onnx_ops import MAX_ATTRIBUTE, Inputs, operator
-from intrs.exchange.onnx_values import Axes, Constant, Value, View, axis_number, dims_of, numbers
+from intrs.exchange.builder import Builder, Pads, check_shape
+from intrs.exchange.onnx import constants as const
+from intrs.exchange.onnx.activations import Joined, Padded, Stored, settled
+from intrs.exchange.onnx.operators.registry import MAX_ATTRIBUTE, Inputs, operator
+from intrs.exchange.onnx.tensors import MAX_RANK, to_array
+from intrs.exchange.onnx.values import Axes, Constant, Value, View, axis_number, dims_of, numbers
+from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from intrs.exchange.onnx.file import Node
 
 LOWEST = Fraction(-(2**128))  # for a padding of minus infinity; saturates on any grid
 FLOATS = (1, 10, 11)  # data types
@@ -48,6 +51,8 @@ def _shape(net: Builder, node: Node, inputs: Inputs) -> Value:
 
 
 def _reshaped(x: Value, dims: Sequence[int]) -> Value:
+    if len(dims) > MAX_RANK:
+        raise Refusal(f"it reshapes to {len(dims)} axes; at most {MAX_RANK} are read")
     if prod(dims) != prod(dims_of(x)) or any(size < 1 for size in dims):
         raise Refusal(f"it reshapes {dims_of(x)} to {tuple(dims)}, which is another number of elements")
     return x.reshape(dims) if isinstance(x, View) else const.reshape(x, dims)

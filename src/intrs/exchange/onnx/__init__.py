@@ -1,0 +1,1 @@
+"""ONNX files: `read.read_onnx` opens one, `read.lower` makes integers of it."""

@@ -1,0 +1,232 @@
+"""Activations while a graph is read, and how each becomes layers once its quantisation is known.
+
+A `Stored` activation lies in a tensor of the network. All others are real numbers that still wait for a QuantizeLinear:
+only when the grid of the result is known can they be computed in integers with a single rounding.
+`on(net, grid, clamp)` writes the layers for that grid and returns the tensor.
+
+Rounding half up is monotone, so it commutes with max and with clipping: a Relu, Clip or MaxPool that waits is applied
+to the codes and is exact.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
+from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up
+from intrs.exchange.refusal import ADVICE, Refusal
+from intrs.network import INT8, Add, Concat, MaxPool, Pad, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from intrs.exchange.onnx.file import Node
+
+MAX_WAITING = 24  # operations in a row without a QuantizeLinear: each makes fractions longer
+
+
+class Activation(ABC):
+    """A tensor of real numbers that the network computes."""
+
+    grid: Grid | None = None  # set if the numbers already lie on a grid
+
+    def __init__(self, node: Node, shape: Shape, *sources: Activation) -> None:
+        check_shape(shape)
+        self.node = node
+        self.shape = shape
+        self.waiting: int = 1 + max((source.waiting for source in sources), default=0)
+        if self.waiting > MAX_WAITING:
+            raise Refusal(f"it is the last of more than {MAX_WAITING} operations without a QuantizeLinear; {ADVICE}")
+        self._done: dict[tuple[Grid, Clamp], int] = {}
+
+    def on(self, net: Builder, grid: Grid, clamp: Clamp = INT8) -> int:
+        """The tensor that holds the codes of these numbers on a grid, rounded half up and clamped."""
+        key = grid, clamp
+        if key not in self._done:
+            try:
+                self._done[key] = self.lower(net, grid, clamp)
+            except Refusal as refusal:
+                raise Refusal(str(refusal), refusal.node or self.node) from None
+        return self._done[key]
+
+    @abstractmethod
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:
+        """Write the layers for `on`."""
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:
+        """Two numbers between which all values lie, if any are known."""
+        return None
+
+
+class Stored(Activation):
+    """Lies in a tensor of the network."""
+
+    def __init__(self, node: Node, net: Builder, tensor: int, grid: Grid, *source: Activation) -> None:
+        super().__init__(node, net.shapes[tensor], *source)
+        self.tensor = tensor
+        self.grid: Grid = grid
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        return net.requantise(self.tensor, self.grid, grid, clamp, self.node.name)
+
+    def bounds(self) -> tuple[Fraction, Fraction]:  # noqa: D102 (as inherited)
+        return self.grid.value(INT8[0]), self.grid.value(INT8[1])
+
+
+class Image(Activation):
+    """`factor * input + offset` per channel, of the graph's input."""
+
+    def __init__(self, node: Node, shape: Shape, factors: Units, offsets: Units, *source: Activation) -> None:
+        super().__init__(node, shape, *source)
+        self.factors = factors
+        self.offsets = offsets
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        tensor = net.image(self.shape, self.factors, self.offsets, grid)
+        return net.requantise(tensor, grid, grid, clamp, self.node.name)
+
+
+class Rounded(Activation):
+    """The output of QuantizeLinear: its real numbers are the codes of the file, 0 .. 255 or -128 .. 127."""
+
+    def __init__(self, node: Node, inner: Activation, to: Grid, unsigned: bool) -> None:
+        super().__init__(node, inner.shape, inner)
+        self.inner = inner
+        self.to = to
+        self.grid: Grid = code_grid(unsigned)
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        if grid == self.grid:
+            return self.inner.on(net, self.to, clamp)
+        return net.requantise(self.inner.on(net, self.to), self.grid, grid, clamp, self.node.name)
+
+
+def code_grid(unsigned: bool) -> Grid:
+    """uint8 codes are kept less 128, as int8: the same mathematics."""
+    return Grid(Fraction(1), INT8[0] if unsigned else 0)
+
+
+class Clamped(Activation):
+    """Relu or Clip of another activation; None: no bound on that side."""
+
+    def __init__(self, node: Node, inner: Activation, low: Fraction | None, high: Fraction | None) -> None:
+        super().__init__(node, inner.shape, inner)
+        if low is not None and high is not None and low > high:
+            raise Refusal("its lower bound is above its upper bound")
+        self.inner = inner
+        self.grid = inner.grid
+        self.low = low
+        self.high = high
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        low = clamp[0] if self.low is None else clamped(grid.code(self.low), clamp)
+        high = clamp[1] if self.high is None else clamped(grid.code(self.high), clamp)
+        return self.inner.on(net, grid, (low, high))
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
+        inner = self.inner.bounds()
+        low, high = inner or (self.low, self.high)
+        if low is None or high is None:
+            return None
+        limit = [low if self.low is None else self.low, high if self.high is None else self.high]
+        return min(max(low, limit[0]), limit[1]), min(max(high, limit[0]), limit[1])
+
+
+class Pooled(Activation):
+    """MaxPool of an activation that waits."""
+
+    def __init__(self, node: Node, inner: Activation, window: Window) -> None:
+        super().__init__(node, (*window.slide(inner.shape), inner.shape[2]), inner)
+        self.inner = inner
+        self.window = window
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        return max_pooled(net, self.inner.on(net, grid, clamp), self.window, self.node)
+
+
+class Padded(Activation):
+    """An activation that waits, with a constant around it."""
+
+    def __init__(self, node: Node, inner: Activation, pad: Pads, value: Fraction) -> None:
+        height, width, channels = inner.shape
+        super().__init__(node, (height + pad[0] + pad[1], width + pad[2] + pad[3], channels), inner)
+        self.inner = inner
+        self.pad = pad
+        self.value = value
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        inner = self.inner.on(net, grid, clamp)
+        return net.add(Pad((inner,), self.pad, clamped(grid.code(self.value), clamp), name=self.node.name))
+
+
+class Joined(Activation):
+    """Concat along channels; each part is brought to the grid of the result."""
+
+    def __init__(self, node: Node, parts: Sequence[Activation]) -> None:
+        height, width, _ = parts[0].shape
+        super().__init__(node, (height, width, sum(part.shape[2] for part in parts)), *parts)
+        self.parts = tuple(parts)
+        grids = {part.grid for part in parts}
+        self.grid = grids.pop() if len(grids) == 1 else None
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        return net.add(Concat(tuple(part.on(net, grid, clamp) for part in self.parts), name=self.node.name))
+
+
+class Sum(Activation):
+    """Add of two activations."""
+
+    def __init__(self, node: Node, a: Activation, b: Activation) -> None:
+        super().__init__(node, a.shape, a, b)
+        self.terms = a, b
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        a, b = self.terms
+        if a.grid is None and b.grid is None:
+            raise Refusal(f"neither of its inputs is quantised; {ADVICE}")
+        grids = a.grid or self._between(a, b, grid, clamp), b.grid or self._between(b, a, grid, clamp)
+        tensors = a.on(net, grids[0]), b.on(net, grids[1])
+        integers = add_integers(*grids, grid.scale)
+        zeros = grids[0].zero, grids[1].zero
+        return net.add(Add(tensors, integers.multipliers, zeros, integers.shift, grid.zero, clamp, name=self.node.name))
+
+    @staticmethod
+    def _between(waiting: Activation, other: Activation, grid: Grid, clamp: Clamp) -> Grid:
+        """A grid for a term that the file does not quantise (PyTorch's x86 quantiser leaves such Convs).
+
+        It holds every value that, added to a value of the other term, can give a result inside the clamp; what lies
+        outside saturates on either grid. The extra rounding costs at most about one code of the result.
+        """
+        assert other.grid is not None
+        most = (other.grid.value(INT8[0]), other.grid.value(INT8[1]))
+        low = grid.value(clamp[0] - 1) - most[1]
+        high = grid.value(clamp[1] + 1) - most[0]
+        if (known := waiting.bounds()) is not None:
+            low, high = max(low, known[0]), min(high, known[1])
+        low, high = min(low, Fraction(0)), max(high, Fraction(0))
+        scale = (high - low) / 255 or grid.scale
+        return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
+
+
+def settled(net: Builder, source: Activation, node: Node) -> Stored:
+    """The activation as a tensor, for a layer that needs integers; refused if the file never quantises it."""
+    if isinstance(source, Stored):
+        return source
+    if source.grid is None:
+        raise Refusal(f"this is a float layer: its input, from {source.node}, is not quantised; {ADVICE}")
+    return Stored(node, net, source.on(net, source.grid), source.grid)
+
+
+def max_pooled(net: Builder, tensor: int, window: Window, node: Node) -> int:
+    """MaxPool of a tensor."""
+    return net.add(MaxPool((tensor,), window.kernel, window.stride, window.pad, name=node.name))
+
+
+def max_pool(net: Builder, source: Activation, window: Window, node: Node) -> Activation:
+    """MaxPool, now if the codes are there, else when their grid is known."""
+    if source.grid is None:
+        return Pooled(node, source, window)
+    stored = settled(net, source, node)
+    return Stored(node, net, max_pooled(net, stored.tensor, window, node), stored.grid)

@@ -1,0 +1,136 @@
+"""QuantizeLinear and DequantizeLinear, of activations and of constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from intrs.exchange.builder import MAX_SIDE, Builder
+from intrs.exchange.integers import Grid
+from intrs.exchange.onnx import constants as const
+from intrs.exchange.onnx.activations import Rounded, Stored, code_grid
+from intrs.exchange.onnx.operators.registry import Inputs, operator
+from intrs.exchange.onnx.tensors import exact
+from intrs.exchange.onnx.values import Constant, Scaled, Value, View, axis_number
+from intrs.exchange.refusal import Refusal
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from intrs.exchange.onnx.file import Node
+
+SMALLEST_SCALE = 2.0**-126  # float32 below this is denormal
+
+
+def check_scales(scale: Constant) -> None:
+    """Refuse scales that are not positive, normal floats."""
+    if scale.dtype.kind != "f" or not 1 <= scale.size <= MAX_SIDE or scale.ndim > 1:
+        raise Refusal("its scale is not a float, or has blocks; intrs reads one scale per tensor or one per channel")
+    if not np.isfinite(scale).all():
+        raise Refusal(f"its scale is {scale.ravel()[~np.isfinite(scale.ravel())][0]}")
+    if scale.min() < SMALLEST_SCALE:
+        raise Refusal(f"its scale {float(scale.min())} is not a positive, normal number")
+
+
+def read_scales(scale: Constant) -> tuple[Fraction, ...]:
+    """Scales as exact rationals."""
+    check_scales(scale)
+    return tuple(exact(s, "its scale") for s in scale.ravel().tolist())
+
+
+def zero_points(zero: Value | None, node: Node) -> Constant:
+    """Zero points, from which the type of the codes follows too."""
+    if zero is None:
+        kind = node.integer("output_dtype", 0)
+        return np.zeros(1, np.int8 if kind == 3 else np.uint8 if kind in (0, 2) else np.int16)
+    if not isinstance(zero, np.ndarray) or zero.dtype.kind not in "iu" or zero.ndim > 1:
+        raise Refusal("its zero point is not a constant integer, or has blocks")
+    if not 1 <= zero.size <= MAX_SIDE:
+        raise Refusal("its zero point is not a constant integer, or has blocks")
+    return zero
+
+
+def activation_grid(scale: Constant, zero: Constant) -> tuple[Grid, bool]:
+    """The grid of an activation, and whether the file's codes are unsigned."""
+    check_scales(scale)
+    scales, zeros = np.unique(scale), np.unique(zero)
+    if zero.dtype not in (np.int8, np.uint8):
+        raise Refusal(f"its codes are {zero.dtype}; intrs computes on 8-bit activations (int8 or uint8)")
+    if len(scales) != 1 or len(zeros) != 1:
+        raise Refusal("it quantises an activation per channel; intrs needs one scale and zero point for the tensor")
+    unsigned = bool(zero.dtype == np.uint8)
+    return Grid(read_scales(scales)[0], int(zeros[0]) - (128 if unsigned else 0)), unsigned
+
+
+def _scale_axis(x: Constant, axis: int, *lists: Constant) -> int:
+    """The axis along which these scales or zero points run."""
+    if all(values.size == 1 for values in lists):
+        return 0
+    axis = axis_number(axis, x.ndim)
+    if any(values.size not in (1, x.shape[axis]) for values in lists):
+        raise Refusal(f"its scales or zero points do not fit axis {axis} of its input of shape {x.shape}")
+    return axis
+
+
+def quantize(node: Node, x: Value, scale: Constant, zero: Constant, axis: int = 1) -> Value:
+    """QuantizeLinear; `axis` matters for constants with many scales."""
+    if isinstance(x, View):
+        grid, unsigned = activation_grid(scale, zero)
+        if x.kind != "real":
+            raise Refusal("it quantises what is quantised already")
+        return View(Rounded(node, x.source, grid, unsigned), x.axes, x.batch, "uint8" if unsigned else "int8")
+    if isinstance(x, Scaled):
+        raise Refusal("it quantises a constant that was quantised before")
+    check_scales(scale)
+    return const.quantized(x, scale, zero, _scale_axis(x, axis, scale, zero))
+
+
+def dequantize(net: Builder, node: Node, x: Value, scale: Constant, zero: Constant | None, axis: int = 1) -> Value:
+    """DequantizeLinear; `axis` matters for constants with many scales."""
+    if isinstance(x, View):
+        if x.kind == "real":
+            raise Refusal("its input is not quantised")
+        unsigned = x.kind == "uint8"
+        if zero is None:
+            zero = np.zeros(1, x.kind)
+        grid, zero_unsigned = activation_grid(scale, zero)
+        if unsigned != zero_unsigned:
+            raise Refusal(f"its zero point is {zero.dtype}, its input {x.kind}")
+        tensor = x.source.on(net, code_grid(unsigned))
+        return View(Stored(node, net, tensor, grid), x.axes, x.batch)
+    if isinstance(x, Scaled) or x.dtype.kind not in "iu":
+        raise Refusal("its input is not quantised")
+    net.budget.spend(scale.size)
+    return _dequantize_constant(x, scale, zero, axis)
+
+
+def _dequantize_constant(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Scaled:
+    zero = np.zeros(1, x.dtype) if zero is None else zero
+    scales = read_scales(scale)
+    if zero.dtype != x.dtype or x.dtype.itemsize > 4:
+        raise Refusal(f"its zero point is {zero.dtype}, its input {x.dtype}")
+    axis = _scale_axis(x, axis, scale, zero)
+    if not zero.any():
+        return Scaled(x, scales, axis)
+    wide = np.int16 if x.dtype.itemsize == 1 else np.int64
+    return Scaled(x.astype(wide) - const.along(zero, x.ndim, axis).astype(wide), scales, axis)
+
+
+@operator("QuantizeLinear")
+def _quantize_linear(net: Builder, node: Node, inputs: Inputs) -> Value:
+    _refuse_blocks(node)
+    zero = zero_points(inputs.get(2), node)
+    return quantize(node, inputs.need(0), inputs.array(1), zero, node.integer("axis", 1))
+
+
+@operator("DequantizeLinear")
+def _dequantize_linear(net: Builder, node: Node, inputs: Inputs) -> Value:
+    _refuse_blocks(node)
+    zero = None if inputs.get(2) is None else zero_points(inputs.get(2), node)
+    return dequantize(net, node, inputs.need(0), inputs.array(1), zero, node.integer("axis", 1))
+
+
+def _refuse_blocks(node: Node) -> None:
+    if node.integer("block_size", 0):
+        raise Refusal("it quantises in blocks; use one scale per tensor or one per channel")

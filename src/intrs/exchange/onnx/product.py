@@ -1,0 +1,213 @@
+"""Products: activations that are sums of weights times another activation, and what becomes one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from intrs.exchange.builder import Builder, Units, Window
+from intrs.exchange.integers import INT32, Clamp, Grid, half_up, rescale
+from intrs.exchange.onnx.activations import Activation, Image, Stored, settled
+from intrs.exchange.refusal import Refusal
+from intrs.network import INT8, AvgPool, Conv
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from intrs.exchange.onnx.file import Node
+
+WIDE_BITS = 29  # class scores stay within +-2**29, where RESCALE by any ratio is defined
+
+
+class Product(Activation):
+    """Conv, Gemm, MatMul, averages, affine maps: `unit * (sum of weights * (x - zero)) + bias`, per output channel."""
+
+    def __init__(
+        self,
+        node: Node,
+        source: Stored,
+        weights: NDArray[np.int8],  # (out, height, width, in / groups)
+        units: Units,
+        bias: Units,
+        groups: int = 1,
+        window: Window | None = None,
+        waiting: Activation | None = None,
+    ) -> None:
+        self.window = window or Window((weights.shape[1], weights.shape[2]))
+        shape = (*self.window.slide(source.shape), weights.shape[0])
+        super().__init__(node, shape, *((waiting,) if waiting else ()))
+        self.source = source
+        self.weights = weights
+        self.units = units
+        self.bias = bias
+        self.groups = groups
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        integers = self._integers(grid.scale / 2**16)
+        ratios = rescale([unit / grid.scale for unit in integers.units])
+        return net.add(self._layer(integers, rescale=ratios, output_zero_point=grid.zero, clamp=clamp))
+
+    def wide(self, net: Builder) -> int:
+        """The tensor of these numbers as int32 class scores on one common scale."""
+        integers = self._integers(max(self.units))
+        largest = max(integers.units)
+        ratios = [unit / largest for unit in integers.units]
+        room = self._headroom(integers, ratios)
+        if len(set(ratios)) == 1:
+            room = min(room, 0)  # the accumulators themselves, exactly
+        wide = rescale([ratio * Fraction(2) ** room for ratio in ratios])
+        return net.add(self._layer(integers, rescale=wide, output_zero_point=0, wide=True))
+
+    def bounds(self) -> tuple[Fraction, Fraction]:  # noqa: D102 (as inherited)
+        reach = accumulator_reach(self.weights, self.source.grid.zero)
+        spans = [u * r for u, r in zip(self.units, reach, strict=True)]
+        lows = [b - s for b, s in zip(self.bias, spans, strict=True)]
+        return min(lows), max(b + s for b, s in zip(self.bias, spans, strict=True))
+
+    def affine(self, node: Node, factors: Units, offsets: Units) -> Product:
+        """`factor * self + offset`, with the same accumulators."""
+        units = tuple(u * abs(f) if f else u for u, f in zip(self.units, factors, strict=True))
+        bias = tuple(b * f + o for b, f, o in zip(self.bias, factors, offsets, strict=True))
+        signs = np.array([(f > 0) - (f < 0) for f in factors], np.int16)
+        if (signs == 1).all():
+            weights = self.weights
+        else:
+            weights = to_int8(self.weights.astype(np.int16) * signs[:, None, None, None])
+        return Product(node, self.source, weights, units, bias, self.groups, self.window, self)
+
+    def _integers(self, spare: Fraction) -> _Integers:
+        """Weights, their units, and the bias in those units. `spare` is the unit of channels with no weight at all."""
+        reach = accumulator_reach(self.weights, self.source.grid.zero)
+        weights, units, bias = self.weights, list(self.units), []
+        for c, value in enumerate(self.bias):
+            if reach[c] == 0:
+                units[c] = spare
+            bits = self._excess(c, value / units[c], reach[c])
+            if bits:
+                weights = weights.copy() if weights is self.weights else weights
+                weights[c] = _coarser(weights[c], bits)
+                units[c] *= 2**bits
+            bias.append(half_up(value / units[c]))
+        return _Integers(weights, tuple(units), bias)
+
+    def _excess(self, channel: int, bias: Fraction, reach: int) -> int:
+        """By how many bits a channel must be coarsened to let its bias fit the accumulator.
+
+        A channel with next to no weight has a tiny unit, in which its bias is a huge number; what its weights then lose
+        is far below a code of the result. Weights that overflow by themselves are left for the core to refuse.
+        """
+        if reach > INT32:
+            return 0
+        bits = max(0, abs(half_up(bias)).bit_length() - 31)
+        while abs(half_up(bias / 2**bits)) + self._coarse_reach(channel, bits, reach) > INT32:
+            bits += 1
+        return bits
+
+    def _coarse_reach(self, channel: int, bits: int, reach: int) -> int:
+        if bits == 0 or reach == 0:
+            return reach
+        return accumulator_reach(_coarser(self.weights[channel : channel + 1], bits), self.source.grid.zero)[0]
+
+    def _headroom(self, integers: _Integers, ratios: list[Fraction]) -> int:
+        """The largest power of two by which all scores can be multiplied and stay within 2**WIDE_BITS."""
+        reach = accumulator_reach(integers.weights, self.source.grid.zero)
+        most = max((r + abs(b)) * ratio for r, b, ratio in zip(reach, integers.bias, ratios, strict=True))
+        room = WIDE_BITS - 1
+        while room > -WIDE_BITS and most * Fraction(2) ** room >= 2**WIDE_BITS:
+            room -= 1
+        return room
+
+    def _layer(self, integers: _Integers, **after: Any) -> Conv:
+        if max(map(abs, integers.bias)) > INT32:
+            raise Refusal("its accumulator could leave 32 bits; use smaller weights or fewer input channels")
+        return Conv(
+            (self.source.tensor,),
+            weights=integers.weights,
+            bias=np.array(integers.bias, np.int32),
+            groups=self.groups,
+            stride=self.window.stride,
+            dilation=self.window.dilation,
+            pad=self.window.pad,
+            input_zero_point=self.source.grid.zero,
+            name=self.node.name,
+            **after,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Integers:
+    weights: NDArray[np.int8]
+    units: Units
+    bias: list[int]
+
+
+def _coarser(weights: NDArray[np.int8], bits: int) -> NDArray[np.int8]:
+    if bits > 7:
+        return np.zeros_like(weights)
+    return ((weights.astype(np.int16) + (1 << (bits - 1))) >> bits).astype(np.int8)
+
+
+def accumulator_reach(weights: NDArray[np.int8], zero: int) -> list[int]:
+    """Per output channel the largest magnitude of the sum of weights * (x - zero), over all int8 x."""
+    positive = np.maximum(weights, 0).sum(axis=(1, 2, 3), dtype=np.int64)
+    negative = np.minimum(weights, 0).sum(axis=(1, 2, 3), dtype=np.int64)
+    below, above = INT8[0] - zero, INT8[1] - zero
+    most = np.maximum(positive * above + negative * below, -(positive * below + negative * above))
+    return [int(m) for m in most]
+
+
+def to_int8(weights: NDArray[Any]) -> NDArray[np.int8]:
+    """Weights less their zero point, which must fit 8 bits."""
+    if weights.size and (weights.min() < INT8[0] or weights.max() > INT8[1]):
+        raise Refusal(
+            "its weights less their zero point do not fit 8 bits; quantize weights symmetrically (int8, zero point 0)"
+        )
+    return weights.astype(np.int8)
+
+
+def average_inside(net: Builder, source: Activation, window: Window, node: Node) -> Stored:
+    """AveragePool that does not count padding: TOSA AVG_POOL2D, on the grid of its input."""
+    stored = settled(net, source, node)
+    window.slide(stored.shape)
+    zero = stored.grid.zero
+    layer = AvgPool((stored.tensor,), window.kernel, window.stride, window.pad, zero, zero, name=node.name)
+    return Stored(node, net, net.add(layer), stored.grid)
+
+
+def average(net: Builder, source: Activation, window: Window, node: Node) -> Product:
+    """The mean over a window that counts padding as zeros: a depthwise sum, rounded once."""
+    stored = settled(net, source, node)
+    channels, area = stored.shape[2], window.kernel[0] * window.kernel[1]
+    window.slide(stored.shape)
+    net.budget.spend(channels, channels * area)
+    weights = np.ones((channels, *window.kernel, 1), np.int8)
+    units = (stored.grid.scale / area,) * channels
+    return Product(node, stored, weights, units, (Fraction(0),) * channels, channels, window)
+
+
+def affine(net: Builder, source: Activation, factors: Units, offsets: Units, node: Node) -> Activation:
+    """`factor * source + offset` per channel, folded into what computes the source where that can be."""
+    net.budget.spend(source.shape[2])
+    if all(f == 1 for f in factors) and not any(offsets):
+        return source
+    if isinstance(source, Image):
+        offsets = tuple(b * f + o for b, f, o in zip(source.offsets, factors, offsets, strict=True))
+        factors = tuple(a * f for a, f in zip(source.factors, factors, strict=True))
+        return Image(node, source.shape, factors, offsets, source)
+    if isinstance(source, Product):
+        net.budget.spend(0, source.weights.size)
+        return source.affine(node, factors, offsets)
+    stored = settled(net, source, node)
+    if len(set(factors)) == 1 and factors[0] > 0 and not any(offsets):
+        return Stored(node, net, stored.tensor, Grid(stored.grid.scale * factors[0], stored.grid.zero), source)
+    return _depthwise(stored, node).affine(node, factors, offsets)
+
+
+def _depthwise(stored: Stored, node: Node) -> Product:
+    """The identity as a 1 x 1 depthwise layer. Weights of 64 give the bias of an affine map 6 bits below a code."""
+    channels = stored.shape[2]
+    weights = np.full((channels, 1, 1, 1), 64, np.int8)
+    return Product(node, stored, weights, (stored.grid.scale / 64,) * channels, (Fraction(0),) * channels, channels)

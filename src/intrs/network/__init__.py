@@ -1,0 +1,42 @@
+"""Integer networks: layers as data, their canonical bytes, and running them.
+
+`layers` says what the kinds of layers are, `parts` how their fields become bytes, `network` what a whole network is and
+does, `summary` how it is shown.
+"""
+
+from intrs.network.layers import (
+    INT8,
+    KINDS,
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    Shape,
+)
+from intrs.network.network import FORMAT, MAGIC, Network, selected_kernels
+
+__all__ = [
+    "FORMAT",
+    "INT8",
+    "KINDS",
+    "MAGIC",
+    "Add",
+    "AvgPool",
+    "Concat",
+    "Conv",
+    "Layer",
+    "MaxPool",
+    "Network",
+    "Pad",
+    "Quantiser",
+    "Requantise",
+    "Rescale",
+    "Shape",
+    "selected_kernels",
+]
