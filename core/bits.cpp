@@ -1,5 +1,7 @@
 #include "bits.h"
 
+#include "error.h"
+
 namespace intrs {
 namespace {
 
@@ -28,6 +30,12 @@ Block chacha20_block(const Key& key, uint32_t counter, const std::array<uint32_t
   for (int round = 0; round < 10; ++round) double_round(state);
   for (int i = 0; i < 16; ++i) state[i] += start[i];
   return state;
+}
+
+void Samples::check() const {
+  require(count <= UINT64_MAX - first, "the sample range goes past the last address");
+  require(count == 0 || (first < kSelection) == (first + count - 1 < kSelection),
+          "the sample range runs from estimation into selection");
 }
 
 }  // namespace intrs

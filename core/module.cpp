@@ -5,12 +5,17 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <map>
+#include <thread>
 #include <tuple>
 
 #include "error.h"
+#include "exit.h"
+#include "little_endian.h"
 #include "votes.h"
 
 namespace nb = nanobind;
@@ -27,6 +32,55 @@ Ints owned(std::vector<int32_t> values, std::initializer_list<size_t> shape) {
   auto* kept = new std::vector<int32_t>(std::move(values));
   const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
   return Ints(kept->data(), shape, owner);
+}
+
+// A whole number of Python's in 0 .. most, of any type that is one. nanobind would answer others with a C++ signature.
+template <class T = uint64_t>
+T whole(const nb::object& value, const char* what, T most = std::numeric_limits<T>::max()) {
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  const unsigned long long number = index.is_valid() ? PyLong_AsUnsignedLongLong(index.ptr()) : 0;
+  const bool failed = PyErr_Occurred() != nullptr;
+  if (failed || number > most) {
+    PyErr_Clear();
+    throw Error(std::string(what) + " must be a whole number from 0 to " + std::to_string(most));
+  }
+  return T(number);
+}
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// As nb::gil_scoped_release, but for the exit of Python; see exit.h.
+class Unlocked {
+ public:
+  Unlocked() {
+    if (!work_.allowed() && is_exiting_thread()) throw Error("Python is about to exit");
+    thread_ = PyEval_SaveThread();
+    if (!work_.allowed()) sleep_for_ever();
+  }
+
+  ~Unlocked() {
+    if (exit_begun()) {
+      work_.end();
+      sleep_for_ever();
+    }
+    PyEval_RestoreThread(thread_);
+  }
+
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  Work work_;  // ends with the GIL taken again
+  PyThreadState* thread_;
+};
+
+// Called by Python's atexit.
+void stop_all() {
+  const auto threads = nb::cast<int>(nb::module_::import_("threading").attr("active_count")());
+  if (threads > 1) nb::set_leak_warnings(false);  // what daemon threads use is never given back
+  const nb::gil_scoped_release unlocked;
+  begin_exit();
 }
 
 Key key_of(const nb::bytes& seed) {
@@ -48,18 +102,25 @@ NoiseTable make_table(int32_t first, const Array<uint64_t>& thresholds) {
   return {first, {thresholds.data(), thresholds.data() + thresholds.size()}};
 }
 
-Ints draw(const NoiseTable& table, const nb::bytes& seed, uint32_t image_index, uint64_t first, size_t count,
-          const Array<uint8_t>& image) {
-  const Key key = key_of(seed);
-  const size_t dimension = image.size();
+Samples samples_of(const nb::bytes& seed, const nb::object& image_index, const nb::object& first,
+                   const nb::object& count) {
+  return {key_of(seed), whole<uint32_t>(image_index, "the image index"), whole(first, "the first sample"),
+          whole(count, "the number of samples")};
+}
+
+Ints draw(const NoiseTable& table, const nb::bytes& seed, const nb::object& image_index, const nb::object& first,
+          const nb::object& number, const Array<uint8_t>& image) {
+  const Samples samples = samples_of(seed, image_index, first, number);
+  samples.check();
+  const size_t dimension = image.size(), count = samples.count;
   require(dimension <= kMaxCoordinates && (count == 0 || dimension <= SIZE_MAX / sizeof(int32_t) / count),
           "too many samples at once");
   const NoiseKernels& kernels = select_kernels("").noise;
   std::vector<int32_t> values(count * dimension);
   {
-    const nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < count; ++i) {
-      table.draw({key, image_index, first + i}, kernels, image.data(), uint32_t(dimension), &values[i * dimension]);
+    const Unlocked unlocked;
+    for (size_t i = 0; i < count && !exit_begun(); ++i) {
+      table.draw(samples.stream(i), kernels, image.data(), uint32_t(dimension), &values[i * dimension]);
     }
   }
   return owned(std::move(values), {count, dimension});
@@ -98,8 +159,8 @@ Ints scores(Loaded& loaded, const Array<int32_t>& images, const std::string& ker
   Runner runner(loaded.program(kernels));
   std::vector<int32_t> values(count * classes);
   {
-    const nb::gil_scoped_release unlocked;
-    for (size_t begin = 0; begin < count; begin += size_t(runner.lanes())) {
+    const Unlocked unlocked;
+    for (size_t begin = 0; begin < count && !exit_begun(); begin += size_t(runner.lanes())) {
       const size_t block = std::min(count - begin, size_t(runner.lanes()));
       for (size_t i = 0; i < block; ++i) runner.load(int32_t(i), images.data() + (begin + i) * dimension);
       runner.run();
@@ -134,6 +195,8 @@ struct Watch {
   std::exception_ptr raised = {};
 
   bool operator()(uint64_t done) {
+    const InCallback waited_for_by_exit;
+    if (exit_begun()) return false;
     const nb::gil_scoped_acquire locked;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -146,15 +209,17 @@ struct Watch {
 };
 
 std::vector<uint64_t> votes(Loaded& loaded, const NoiseTable& noise, const Array<uint8_t>& image, const nb::bytes& seed,
-                            uint32_t image_index, uint64_t first, uint64_t count, unsigned threads,
-                            const std::string& kernels, nb::object progress) {
+                            const nb::object& image_index, const nb::object& first, const nb::object& count,
+                            const nb::object& threads, const std::string& kernels, nb::object progress) {
   check_size(image.size(), loaded.network.dimension());
-  const Job job = {loaded.program(kernels), noise, image.data(), key_of(seed), image_index, {first, count}};
+  const Samples samples = samples_of(seed, image_index, first, count);
+  const auto most = whole<unsigned>(threads, "the number of threads", kMostThreads);
+  const Ballot ballot = {loaded.program(kernels), noise, image.data(), samples};
   Watch watch = {std::move(progress)};
   std::vector<uint64_t> counts;
   {
-    const nb::gil_scoped_release unlocked;
-    counts = count_votes(job, threads, std::ref(watch));
+    const Unlocked unlocked;
+    counts = count_votes(ballot, most, std::ref(watch));
   }
   if (watch.raised) std::rethrow_exception(watch.raised);
   return counts;
@@ -193,6 +258,8 @@ std::string selected(const std::string& name) {
 NB_MODULE(_core, m) {
   using namespace intrs;
   m.doc() = "The native core of intrs: random bits, noise, integer networks, votes.";
+  nb::exception<Error>(m, "Error", PyExc_ValueError);
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&stop_all));
   m.attr("SELECTION") = kSelection;
   m.attr("MAX_DIMENSION") = kMaxCoordinates;
   m.def("chacha20_block", &block_bytes, "key"_a, "counter"_a, "nonce"_a);
@@ -201,7 +268,7 @@ NB_MODULE(_core, m) {
 
   nb::class_<NoiseTable>(m, "NoiseTable")
       .def(nb::new_(&make_table), "first"_a, "thresholds"_a)
-      .def("draw", &draw, "seed"_a, "image_index"_a, "first"_a, "count"_a, "image"_a);
+      .def("draw", &draw, "seed"_a, "image_index"_a.none(), "first"_a.none(), "count"_a.none(), "image"_a);
 
   nb::class_<Loaded>(m, "Network")
       .def(nb::init<const nb::bytes&>(), "data"_a)
@@ -211,6 +278,6 @@ NB_MODULE(_core, m) {
       .def("multiply_adds", [](const Loaded& loaded) { return loaded.network.multiply_adds(); })
       .def("block_bytes", &block_bytes_needed, "kernels"_a = "");
 
-  m.def("votes", &votes, "network"_a, "noise"_a, "image"_a, "seed"_a, "image_index"_a, "first"_a, "count"_a,
-        "threads"_a, "kernels"_a, "progress"_a.none());
+  m.def("votes", &votes, "network"_a, "noise"_a, "image"_a, "seed"_a, "image_index"_a.none(), "first"_a.none(),
+        "count"_a.none(), "threads"_a.none(), "kernels"_a, "progress"_a.none());
 }

@@ -1,11 +1,13 @@
 #include "network.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
 #include "arith.h"
 #include "error.h"
+#include "little_endian.h"
 
 namespace intrs {
 namespace {
@@ -48,7 +50,7 @@ class Reader {
 
  private:
   template <class T>
-  void copy(T* to, size_t count) {  // the format is little endian, as are all machines we support
+  void copy(T* to, size_t count) {  // the format is little endian
     const size_t bytes = count * sizeof(T);
     require(bytes <= left_, "the network's bytes end too early");
     if (bytes) std::memcpy(to, at_, bytes);
@@ -130,6 +132,10 @@ struct Output {
   Range range;
 };
 
+// Reads one kind of layer behind its inputs, and proves what must hold of it. One for each kind in Operation.
+template <class Kind>
+Output read(const Context& c);
+
 // Every term w * (x - z) can be 0 (x = z, or padding), so each partial sum lies between the sum of the smallest
 // terms and the sum of the largest, with or without the bias: the proof that no accumulator can overflow.
 Range accumulator_range(const int8_t* weights, int64_t count, int64_t bias, Range x) {
@@ -162,7 +168,8 @@ void prove_conv(Conv& conv, Range input) {
   }
 }
 
-Output read_conv(const Context& c) {
+template <>
+Output read<Conv>(const Context& c) {
   Reader& in = c.in;
   Conv conv;
   c.want(1);
@@ -197,7 +204,8 @@ int64_t farthest(Range range, int32_t zero_point) {
   return std::max(std::abs(range.low - zero_point), std::abs(range.high - zero_point));
 }
 
-Output read_add(const Context& c) {
+template <>
+Output read<Add>(const Context& c) {
   Reader& in = c.in;
   Add add;
   c.want(2);
@@ -226,13 +234,15 @@ Window read_pool(Reader& in) {
   return window;
 }
 
-Output read_max_pool(const Context& c) {
+template <>
+Output read<MaxPool>(const Context& c) {
   c.want(1);
   const MaxPool pool = {read_pool(c.in)};
   return {pool, window_shape(pool.window, c.shape(0), c.shape(0).channels), c.range(0)};
 }
 
-Output read_avg_pool(const Context& c) {
+template <>
+Output read<AvgPool>(const Context& c) {
   c.want(1);
   AvgPool pool;
   pool.window = read_pool(c.in);
@@ -242,7 +252,8 @@ Output read_avg_pool(const Context& c) {
   return {pool, window_shape(pool.window, c.shape(0), c.shape(0).channels), {-128, 127}};
 }
 
-Output read_requantise(const Context& c) {
+template <>
+Output read<Requantise>(const Context& c) {
   c.want(1);
   Requantise layer;
   layer.input_zero_point = code(c.in, "input zero point");
@@ -254,7 +265,8 @@ Output read_requantise(const Context& c) {
   return {std::move(layer), c.shape(0), range};
 }
 
-Output read_concat(const Context& c) {
+template <>
+Output read<Concat>(const Context& c) {
   require(!c.inputs.empty(), "wrong number of inputs");
   Shape shape = {c.shape(0).height, c.shape(0).width, 0};
   Range range = c.range(0);
@@ -269,7 +281,8 @@ Output read_concat(const Context& c) {
   return {Concat{}, shape, range};
 }
 
-Output read_pad_layer(const Context& c) {
+template <>
+Output read<Pad>(const Context& c) {
   c.want(1);
   Pad pad;
   read_pad(c.in, pad.top, pad.bottom, pad.left, pad.right);
@@ -279,25 +292,21 @@ Output read_pad_layer(const Context& c) {
   return {pad, shape, {std::min<int64_t>(c.range(0).low, pad.value), std::max<int64_t>(c.range(0).high, pad.value)}};
 }
 
-Output read_operation(int32_t kind, const Context& c) {
-  switch (kind) {
-    case 1: return read_conv(c);
-    case 2: return read_add(c);
-    case 3: return read_max_pool(c);
-    case 4: return read_avg_pool(c);
-    case 5: return read_requantise(c);
-    case 6: return read_concat(c);
-    default: return read_pad_layer(c);
-  }
+using Read = Output (*)(const Context&);
+
+template <class... Kinds>
+constexpr std::array<Read, sizeof...(Kinds)> readers(const std::variant<Kinds...>*) {
+  return {read<Kinds>...};
 }
+constexpr auto kReaders = readers(static_cast<const Operation*>(nullptr));  // by kind - 1
 
 void append_layer(Reader& in, Network& network, bool last) {
-  const int32_t kind = in.integer(1, 7, "layer kind");
+  const int32_t kind = in.integer(1, int64_t(kReaders.size()), "layer kind");
   const int32_t count = in.integer(1, kMaxLayers, "number of inputs");
   std::vector<int32_t> inputs = in.array<int32_t>(count);
   const auto tensors = int32_t(network.shapes.size());
   for (int32_t i : inputs) require(i >= 0 && i < tensors, "it reads a tensor that does not stand before it");
-  Output out = read_operation(kind, {in, network, inputs, last});
+  Output out = kReaders[size_t(kind - 1)]({in, network, inputs, last});
   require(out.shape.size() <= kMaxElements, "its output is too large");
   network.layers.push_back({std::move(out.operation), std::move(inputs)});
   network.shapes.push_back(out.shape);

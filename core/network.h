@@ -79,7 +79,9 @@ struct Pad {
   int32_t value = 0;
 };
 
-using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad>;  // order = kind - 1
+// The kinds of layers there are, in the order of their numbers in the canonical bytes, from 1 on. Readers and kernels
+// are looked up by these types; a kind without them does not compile.
+using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad>;
 
 struct Layer {
   Operation operation;

@@ -9,16 +9,15 @@
 #include <thread>
 
 #include "error.h"
+#include "exit.h"
 
 namespace intrs {
 namespace {
 
-void check(const Job& job) {
-  const Samples& s = job.samples;
-  require(s.count <= UINT64_MAX - s.first, "the sample range goes past the last address");
-  require(s.count == 0 || (s.first < kSelection) == (s.first + s.count - 1 < kSelection),
-          "the sample range runs from estimation into selection");
-  require(uint64_t(job.program.network.dimension()) <= kMaxCoordinates, "the image is too large");
+void check(const Ballot& ballot, unsigned threads) {
+  ballot.samples.check();
+  require(uint64_t(ballot.program.network.dimension()) <= kMaxCoordinates, "the image is too large");
+  require(threads <= kMostThreads, "too many threads");
 }
 
 // What the threads share: blocks are handed out one by one, and the last to leave is waited for.
@@ -32,19 +31,19 @@ struct Shared {
 
 class Worker {
  public:
-  Worker(const Job& job, Shared& shared)
-      : counts(size_t(job.program.network.classes())),
-        job_(job),
-        runner_(job.program),
-        pixels_(size_t(job.program.network.dimension())),
+  Worker(const Ballot& ballot, Shared& shared)
+      : counts(size_t(ballot.program.network.classes())),
+        ballot_(ballot),
+        runner_(ballot.program),
+        pixels_(size_t(ballot.program.network.dimension())),
         shared_(shared) {}
 
   void work() {
     const auto lanes = uint64_t(runner_.lanes());
-    while (!shared_.stop) {
+    while (!shared_.stop && !exit_begun()) {
       const uint64_t begin = shared_.next.fetch_add(lanes);
-      if (begin >= job_.samples.count) break;
-      block(begin, std::min(lanes, job_.samples.count - begin));
+      if (begin >= ballot_.samples.count) break;
+      block(begin, std::min(lanes, ballot_.samples.count - begin));
     }
     const std::lock_guard<std::mutex> lock(shared_.mutex);
     --shared_.working;
@@ -56,8 +55,9 @@ class Worker {
  private:
   void block(uint64_t begin, uint64_t count) {
     for (uint64_t lane = 0; lane < count; ++lane) {
-      const Stream stream = {job_.seed, job_.image_index, job_.samples.first + begin + lane};
-      job_.noise.draw(stream, job_.program.kernels.noise, job_.image, uint32_t(pixels_.size()), pixels_.data());
+      const Stream stream = ballot_.samples.stream(begin + lane);
+      ballot_.noise.draw(stream, ballot_.program.kernels.noise, ballot_.image, uint32_t(pixels_.size()),
+                         pixels_.data());
       runner_.load(int32_t(lane), pixels_.data());
     }
     runner_.run();
@@ -65,7 +65,7 @@ class Worker {
     shared_.done += count;
   }
 
-  const Job& job_;
+  const Ballot& ballot_;
   Runner runner_;
   std::vector<int32_t> pixels_;
   Shared& shared_;
@@ -95,19 +95,19 @@ void watch(Shared& shared, const Progress& progress) {
 
 }  // namespace
 
-std::vector<uint64_t> count_votes(const Job& job, unsigned threads, const Progress& progress) {
-  check(job);
-  const uint64_t blocks = job.samples.count / uint64_t(job.program.kernels.layout.lanes) + 1;
+std::vector<uint64_t> count_votes(const Ballot& ballot, unsigned threads, const Progress& progress) {
+  check(ballot, threads);
+  const uint64_t blocks = ballot.samples.count / uint64_t(ballot.program.kernels.layout.lanes) + 1;
   const unsigned most = std::max(1u, threads ? threads : std::thread::hardware_concurrency());
   Shared shared;
   shared.working = unsigned(std::min<uint64_t>(most, blocks));
   std::vector<Worker> workers;
   workers.reserve(shared.working);
-  for (unsigned i = 0; i < shared.working; ++i) workers.emplace_back(job, shared);
+  for (unsigned i = 0; i < shared.working; ++i) workers.emplace_back(ballot, shared);
   std::vector<std::thread> running = start(workers, shared);
   watch(shared, progress);
   for (std::thread& thread : running) thread.join();
-  std::vector<uint64_t> counts(size_t(job.program.network.classes()));
+  std::vector<uint64_t> counts(size_t(ballot.program.network.classes()));
   for (const Worker& worker : workers) {
     for (size_t c = 0; c < counts.size(); ++c) counts[c] += worker.counts[c];
   }

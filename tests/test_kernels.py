@@ -271,3 +271,9 @@ def test_many_layers_of_many_rows(kernels: str) -> None:
     tall = network(*layers, scores_of(60, (8000, 1, 4)), height=8000, width=1, channels=1)
     image = np.random.default_rng(0).integers(-300, 600, (1, 8000, 1, 1), np.int32)
     assert np.array_equal(tall.scores(image, kernels), tall.scores(image, "scalar"))
+
+
+def test_a_set_that_is_wrong_by_rows_is_refused() -> None:
+    """The self-check runs layers together too: this set gives the right bits whenever it runs whole tensors."""
+    with pytest.raises(_core.Error, match="'wrong-by-rows' failed its self-check"):
+        _core.selected_kernels("wrong-by-rows")

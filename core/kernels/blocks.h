@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "../little_endian.h"
 #include "../noise.h"
 
 namespace intrs {
@@ -115,7 +116,7 @@ struct Lookup {
       for (uint32_t block = 0; block < kBlocksAtOnce; block += kBlocks) {
         const Vec even = find(&high[w][block], buckets, values.open[w], block);
         const Vec odd = find(&high[w + 1][block], buckets, values.open[w + 1], block);
-        const Vec both = even >> 16 | (odd & 0xffff0000);  // little endian
+        const Vec both = even >> 16 | (odd & 0xffff0000);  // the first word of a pair is the lower one
         std::memcpy(&pairs[w / 2][block], &both, sizeof both);
       }
     }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../little_endian.h"
 #include "kernels.h"
 
 // For what must stay in registers. GCC keeps an array of vectors there only if all of its indices are constants before

@@ -51,6 +51,41 @@ struct Packed {
   int32_t rows = 1;     // output rows that are done at once
 };
 
+// What a layer reads: its input tensors, and for a Conv what `pack` made of its weights and memory to work in.
+struct Inputs {
+  const In* tensors;
+  size_t count;
+  const Packed* packed = nullptr;
+  uint8_t* scratch = nullptr;
+
+  const In& operator[](size_t i) const { return tensors[i]; }
+};
+
+// Runs one kind of layer: on whole tensors, or on the rows of the output that `out` shows, with every input beginning
+// at the first row that belongs to them.
+template <class Kind>
+struct Kernel {
+  void (*run)(const Kind&, const Inputs&, Out);
+};
+
+// One kernel for each kind in Operation. A set that has none for some kind does not compile.
+template <class AnyKind>
+struct KernelTable;
+
+template <class... Kinds>
+struct KernelTable<std::variant<Kinds...>> : Kernel<Kinds>... {
+  template <class Kind>
+  void operator()(const Kind& layer, const Inputs& in, const Out& out) const {
+    Kernel<Kind>::run(layer, in, out);
+  }
+
+  // Functions Set::run, one for each kind.
+  template <class Set>
+  static KernelTable of() {
+    return {Kernel<Kinds>{Set::run}...};
+  }
+};
+
 struct KernelSet {
   const char* name;
   Layout layout;
@@ -59,13 +94,7 @@ struct KernelSet {
   NoiseKernels noise;
   void (*quantise)(const Quantiser&, const int32_t* pixels, int32_t lane, Out);  // one sample
   std::unique_ptr<Packed> (*pack)(const Conv&, const In&, const Out&);           // only their shapes and strides count
-  void (*conv)(const Conv&, const Packed*, In, Out, uint8_t* scratch);
-  void (*add)(const Add&, In, In, Out);
-  void (*max_pool)(const MaxPool&, In, Out);
-  void (*avg_pool)(const AvgPool&, In, Out);
-  void (*requantise)(const Requantise&, In, Out);
-  void (*concat)(const std::vector<In>&, Out);
-  void (*pad)(const Pad&, In, Out);
+  KernelTable<Operation> layers;
 };
 
 // The set of this name; for an empty name that of INTRS_KERNELS, and without that the fastest that this machine has.

@@ -71,7 +71,8 @@ struct Scalar {
     }
   }
 
-  static void conv(const Conv& op, const Packed*, In in, Out out, uint8_t*) {
+  static void run(const Conv& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
     const int32_t per_group = op.channels_per_group, out_per_group = out.shape.channels / op.groups;
     const int64_t taps = int64_t{op.window.height} * op.window.width;
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t o) {
@@ -88,7 +89,8 @@ struct Scalar {
     });
   }
 
-  static void add(const Add& op, In a, In b, Out out) {
+  static void run(const Add& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
     const int32_t half = 1 << (op.shift - 1);
     for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
       const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
@@ -101,7 +103,8 @@ struct Scalar {
     });
   }
 
-  static void max_pool(const MaxPool& op, In in, Out out) {
+  static void run(const MaxPool& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t c) {
       int8_t* best = codes(out, out_y, out_x, c);
       std::fill(best, best + kLanes, int8_t{-128});
@@ -112,7 +115,8 @@ struct Scalar {
     });
   }
 
-  static void avg_pool(const AvgPool& op, In in, Out out) {
+  static void run(const AvgPool& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
     for_places(out.shape, [&](int32_t out_y, int32_t out_x, int32_t c) {
       int32_t sum[kLanes] = {}, multiplier = 0;
       int shift = 0;
@@ -129,7 +133,8 @@ struct Scalar {
     });
   }
 
-  static void requantise(const Requantise& op, In in, Out out) {
+  static void run(const Requantise& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
     for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
       const int8_t* from = codes(in, y, x, c);
       for (int32_t lane = 0; lane < kLanes; ++lane) {
@@ -140,16 +145,17 @@ struct Scalar {
     });
   }
 
-  static void concat(const std::vector<In>& inputs, Out out) {
+  static void run(const Concat&, const Inputs& inputs, Out out) {
     for (int32_t y = 0; y < out.shape.height; ++y) {
       for (int32_t x = 0; x < out.shape.width; ++x) {
         uint8_t* to = out.at(y, x);
-        for (const In& in : inputs) to = std::copy_n(in.at(y, x), in.pixel, to);
+        for (size_t i = 0; i < inputs.count; ++i) to = std::copy_n(inputs[i].at(y, x), inputs[i].pixel, to);
       }
     }
   }
 
-  static void pad(const Pad& op, In in, Out out) {
+  static void run(const Pad& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
     for (int32_t y = 0; y < out.shape.height; ++y) {
       std::fill_n(out.at(y, 0), out.shape.width * out.pixel, uint8_t(op.value));
     }
@@ -165,13 +171,7 @@ struct Scalar {
     set.test_only = test_only;
     set.noise = noise_kernels<FourBlocks>();
     set.quantise = quantise;
-    set.conv = conv;
-    set.add = add;
-    set.max_pool = max_pool;
-    set.avg_pool = avg_pool;
-    set.requantise = requantise;
-    set.concat = concat;
-    set.pad = pad;
+    set.layers = KernelTable<Operation>::of<Scalar>();
     return set;
   }
 };
@@ -184,12 +184,17 @@ KernelSet scalar_set() {
 
 std::vector<KernelSet> test_sets() {
   KernelSet wrong = Scalar<1>::set("wrong", true);  // one rounding bit off: the self-check must refuse it
-  wrong.add = [](const Add& op, In a, In b, Out out) {
+  wrong.layers.Kernel<Add>::run = [](const Add& op, const Inputs& inputs, Out out) {
     Add other = op;
     other.multiplier_a += 1;
-    Scalar<1>::add(other, a, b, out);
+    Scalar<1>::run(other, inputs, out);
   };
-  return {Scalar<1>::set("scalar-1", true), Scalar<5>::set("scalar-5", true), wrong};
+  // Right for whole tensors, but told to run by rows, which its Conv cannot do, since it looks at the shape of its
+  // input.
+  KernelSet wrong_by_rows = Scalar<1>::set("wrong-by-rows", true);
+  wrong_by_rows.layout.bordered = true;
+  wrong_by_rows.pack = [](const Conv&, const In&, const Out&) { return std::make_unique<Packed>(); };
+  return {Scalar<1>::set("scalar-1", true), Scalar<5>::set("scalar-5", true), wrong, wrong_by_rows};
 }
 
 }  // namespace intrs

@@ -3,6 +3,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+class Error(ValueError):
+    """Raised for all that the core refuses; what a callback raised passes through as it is."""
+
 SELECTION: int
 MAX_DIMENSION: int
 

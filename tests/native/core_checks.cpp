@@ -1,12 +1,16 @@
 // Native checks of the core, meant for AddressSanitizer and UBSan: core_checks MUTATIONS NETWORK...
 // Each NETWORK holds canonical bytes. It must run alike under every kernel set, lane width and number of threads;
 // after each of MUTATIONS random changes it must be refused with an Error, or run without a fault.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <utility>
 
 #include "error.h"
+#include "kernels/self_check.h"
 #include "votes.h"
 
 namespace {
@@ -48,12 +52,17 @@ const std::vector<uint64_t>& thresholds() {
   return values;
 }
 
-std::vector<uint64_t> votes(const Network& network, const KernelSet& kernels, unsigned threads, Samples samples) {
+struct Indices {
+  uint64_t first, count;
+};
+
+std::vector<uint64_t> votes(const Network& network, const KernelSet& kernels, unsigned threads, Indices range) {
   const NoiseTable noise(-3, thresholds());
   Bytes image(size_t(network.dimension()));
   for (size_t i = 0; i < image.size(); ++i) image[i] = uint8_t(37 * i);
   const Program program(network, kernels);
-  return count_votes({program, noise, image.data(), Key{1, 2, 3}, 7, samples}, threads, nullptr);
+  const Samples samples = {Key{1, 2, 3}, 7, range.first, range.count};
+  return count_votes({program, noise, image.data(), samples}, threads, nullptr);
 }
 
 // Scores of pixels far outside 0..255, so that clamps and bounds are met.
@@ -124,13 +133,48 @@ bool survives(const Bytes& bytes) {  // true if it is still a network
   }
 }
 
-void refuses_bad_jobs(const Network& network) {
+template <class Act>
+bool refused(Act act) {
+  try {
+    act();
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
+void refuses_bad_ballots(const Network& network) {
   const KernelSet& scalar = select_kernels("scalar");
-  for (const Samples bad : {Samples{kSelection - 1, 2}, Samples{UINT64_MAX, 2}}) {
-    try {
-      votes(network, scalar, 1, bad);
-      check(false, "a range across selection and estimation was accepted");
-    } catch (const Error&) {
+  for (const Indices bad : {Indices{kSelection - 1, 2}, Indices{UINT64_MAX, 2}}) {
+    check(refused([&] { votes(network, scalar, 1, bad); }), "a range across selection and estimation is refused");
+  }
+  check(refused([&] { votes(network, scalar, kMostThreads + 1, {0, 1}); }), "too many threads are refused");
+}
+
+// The self-check meets every kind of layer. Under a set with borders it runs layers together, rows that are done with
+// make room there, and a plan that holds fewer rows than its steps need is refused.
+void self_check_covers() {
+  std::set<size_t> kinds;
+  for (const Layer& layer : check_kinds().layers) kinds.insert(layer.operation.index());
+  check(kinds.size() == std::variant_size_v<Operation>, "the self-check has every kind of layer");
+  const Network network = check_rows();
+  for (const KernelSet* set : all_sets()) {
+    for (const int32_t rows : kCheckRows) {
+      Program program(network, *set, false, check_near(rows));
+      if (!set->layout.bordered) continue;
+      const auto longest = std::max_element(program.stages.begin(), program.stages.end(),
+                                            [](Stage a, Stage b) { return a.last - a.first < b.last - b.first; });
+      check(longest->last - longest->first == 5 && longest->rows == rows, "the self-check runs six layers by rows");
+      std::set<size_t> moved;
+      for_steps(program, *longest, [&](const Step& step) {
+        if (step.origin != step.old_origin) moved.insert(step.layer);
+      });
+      check(moved.size() >= 3, "rows make room in the self-check");
+      for (size_t layer : moved) {
+        const int32_t held = std::exchange(program.held[layer + 1], 0);
+        check(refused([&] { prove_stages(program); }), "a plan without room is refused");
+        program.held[layer + 1] = held;
+      }
     }
   }
 }
@@ -140,13 +184,14 @@ void refuses_bad_jobs(const Network& network) {
 int main(int argc, char** argv) {
   check(argc >= 3, "usage: core_checks MUTATIONS NETWORK...");
   rfc_8439();
+  self_check_covers();
   Random random = {20260101};
   long accepted = 0, refused = 0;
   for (int i = 2; i < argc; ++i) {
     const Bytes bytes = read(argv[i]);
     const Network network = Network::parse(bytes.data(), bytes.size());
     runs_alike(network);
-    refuses_bad_jobs(network);
+    refuses_bad_ballots(network);
     for (long m = 0; m < std::atol(argv[1]); ++m) {
       Bytes changed = bytes;
       mutate(changed, random);

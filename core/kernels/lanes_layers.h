@@ -1,0 +1,140 @@
+// The layers that are no Conv, over the vectors of samples of lanes.h.
+#pragma once
+
+#include <cstring>
+
+#include "../arith.h"
+#include "lanes_plain.h"
+
+namespace intrs {
+namespace {
+
+template <class V>
+struct LanesLayers {
+  using Vec = typename V::Vec;
+  using Scale = typename V::Scale;
+  using Plain = LanesPlain<V>;
+  static constexpr int32_t kBytes = V::kLanes * kQuad;  // of a vector
+
+  // Calls visit(row, column, bytes from the pixel) for every vector of a tensor.
+  template <class Visit>
+  static void for_vectors(const Out& out, Visit visit) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      for (int64_t at = 0; at < out.pixel; at += kBytes) visit(y, x, at);
+    });
+  }
+
+  static void run(const Add& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
+    const Vec ma = V::broadcast(op.multiplier_a), mb = V::broadcast(op.multiplier_b);
+    // (sa - za') ma + (sb - zb') mb + half, zero points in the stored form; modulo 2^32, like all that follows.
+    const uint32_t rest = (1u << (op.shift - 1)) - uint32_t(op.zero_point_a + V::kFlip) * uint32_t(op.multiplier_a) -
+                          uint32_t(op.zero_point_b + V::kFlip) * uint32_t(op.multiplier_b);
+    const Vec start = V::broadcast(int32_t(rest)), zero_point = V::broadcast(op.output_zero_point + V::kFlip);
+    const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
+    const auto one = [&](Vec x, Vec y) {
+      const Vec sum = V::add(V::add(V::mul(x, ma), V::mul(y, mb)), start);
+      return V::add(V::shift_right(sum, op.shift), zero_point);
+    };
+    for_vectors(out, [&](int32_t y, int32_t x, int64_t at) {
+      const Vec va = V::load(a.at(y, x) + at), vb = V::load(b.at(y, x) + at);
+      const Vec joined = V::join(one(V::template channel<0>(va), V::template channel<0>(vb)),
+                                 one(V::template channel<1>(va), V::template channel<1>(vb)),
+                                 one(V::template channel<2>(va), V::template channel<2>(vb)),
+                                 one(V::template channel<3>(va), V::template channel<3>(vb)));
+      V::store(out.at(y, x) + at, V::low(V::high(joined, low), high));
+    });
+  }
+
+  // Calls visit(y, x) for the taps of a pool that lie inside its input.
+  template <class Visit>
+  static void for_taps(const Window& w, const Shape& in, int32_t out_y, int32_t out_x, Visit visit) {
+    const int32_t y0 = out_y * w.stride_y - w.top, x0 = out_x * w.stride_x - w.left;
+    for (int32_t y = std::max(y0, 0); y < std::min(y0 + w.height, in.height); ++y) {
+      for (int32_t x = std::max(x0, 0); x < std::min(x0 + w.width, in.width); ++x) visit(y, x);
+    }
+  }
+
+  static void run(const MaxPool& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for_vectors(out, [&](int32_t out_y, int32_t out_x, int64_t at) {
+      Vec best = V::bytes(-128 + V::kFlip);
+      for_taps(op.window, in.shape, out_y, out_x,
+               [&](int32_t y, int32_t x) { best = V::high(best, V::load(in.at(y, x) + at)); });
+      V::store(out.at(out_y, out_x) + at, best);
+    });
+  }
+
+  static void run(const AvgPool& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for_vectors(out, [&](int32_t out_y, int32_t out_x, int64_t at) {
+      Vec sum[kQuad];
+      int32_t count = 0, multiplier = 0;
+      int shift = 0;
+      for (Vec& s : sum) s = V::broadcast(0);
+      for_taps(op.window, in.shape, out_y, out_x, [&](int32_t y, int32_t x) {
+        const Vec v = V::load(in.at(y, x) + at);
+        sum[0] = V::add(sum[0], V::template channel<0>(v));
+        sum[1] = V::add(sum[1], V::template channel<1>(v));
+        sum[2] = V::add(sum[2], V::template channel<2>(v));
+        sum[3] = V::add(sum[3], V::template channel<3>(v));
+        ++count;
+      });
+      intrs_reciprocal(uint32_t(count), &multiplier, &shift);
+      const Vec zero = V::broadcast(-count * (op.input_zero_point + V::kFlip));
+      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip});
+      for (Vec& s : sum) s = V::rescale(V::add(s, zero), scale);
+      V::store(out.at(out_y, out_x) + at, V::join(sum[0], sum[1], sum[2], sum[3]));
+    });
+  }
+
+  static void run(const Requantise& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    const int8_t shift = op.rescale.shift[0];
+    if (shift > 54) return Plain::requantise(op, in, out);
+    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip});
+    const Vec zero = V::broadcast(-(op.input_zero_point + V::kFlip));
+    const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
+    const auto one = [&](Vec x) { return V::rescale(V::add(x, zero), scale); };
+    for_vectors(out, [&](int32_t y, int32_t x, int64_t at) {
+      const Vec v = V::load(in.at(y, x) + at);
+      const Vec joined = V::join(one(V::template channel<0>(v)), one(V::template channel<1>(v)),
+                                 one(V::template channel<2>(v)), one(V::template channel<3>(v)));
+      V::store(out.at(y, x) + at, V::low(V::high(joined, low), high));
+    });
+  }
+
+  static void concat_pixel(const In& in, const uint8_t* from, uint8_t* to, int32_t first) {
+    if (first % kQuad == 0) {
+      std::memcpy(to + first / kQuad * kBytes, from, size_t(in.pixel));
+      return;
+    }
+    for (int32_t i = 0; i < in.shape.channels * V::kLanes; ++i) {
+      const int32_t channel = i / V::kLanes, lane = i % V::kLanes;
+      Plain::set_code(to, first + channel, lane, Plain::code(from, channel, lane));
+    }
+  }
+
+  static void run(const Concat&, const Inputs& inputs, Out out) {
+    for_places(out.shape, [&](int32_t y, int32_t x) {
+      int32_t first = 0;
+      for (size_t i = 0; i < inputs.count; ++i) {
+        concat_pixel(inputs[i], inputs[i].at(y, x), out.at(y, x), first);
+        first += inputs[i].shape.channels;
+      }
+    });
+  }
+
+  static void run(const Pad& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      std::memset(out.at(y, 0), uint8_t(op.value) ^ V::kFlip, size_t(out.shape.width * out.pixel));
+    }
+    for (int32_t y = 0; y < in.shape.height; ++y) {
+      std::memcpy(out.at(y + op.top, op.left), in.at(y, 0), size_t(in.shape.width * in.pixel));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace intrs

@@ -1,0 +1,188 @@
+#include "self_check.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "../error.h"
+#include "runner.h"
+#include "sets.h"
+
+namespace intrs {
+namespace {
+
+// --- the networks -------------------------------------------------------------------------------------------------
+
+struct Random {  // xorshift32
+  uint32_t state = 2463534242u;
+  int32_t below(uint32_t limit) {
+    state ^= state << 13, state ^= state >> 17, state ^= state << 5;
+    return int32_t(state % limit);
+  }
+};
+
+Conv check_conv(Random& random, int32_t out, int32_t in, int32_t groups, Window window) {
+  Conv conv;
+  conv.window = window;
+  conv.groups = groups;
+  conv.channels_per_group = in / groups;
+  conv.input_zero_point = -3;
+  conv.output_zero_point = 5;
+  conv.rescale = {{1518500250}, {40}};
+  for (int32_t i = 0; i < out; ++i) conv.bias.push_back(random.below(2000) - 1000);
+  const int32_t weights = out * window.height * window.width * conv.channels_per_group;
+  for (int32_t i = 0; i < weights; ++i) conv.weights.push_back(int8_t(random.below(8) ? random.below(256) - 128 : 127));
+  return conv;
+}
+
+Window check_window(int32_t kernel, int32_t stride, int32_t pad) {
+  return {kernel, kernel, stride, stride, 1, 1, pad, pad, pad, pad};
+}
+
+// Class scores over all of a tensor.
+Conv check_scores(Random& random, const Shape& in) {
+  Conv conv = check_conv(random, 6, in.channels, 1, {in.height, in.width});
+  conv.wide = true;
+  conv.output_zero_point = 0;
+  return conv;
+}
+
+Network check_image(Shape shape) {
+  Network n;
+  n.quantiser = {shape, {-300, -300, -300}, {500, 500, 500}, {70000, 65000, 60000}, {-9000000, 0, 77}, 16};
+  n.shapes = {shape};
+  return n;
+}
+
+void append(Network& n, Operation operation, std::vector<int32_t> inputs, Shape shape) {
+  n.layers.push_back({std::move(operation), std::move(inputs)});
+  n.shapes.push_back(shape);
+}
+
+}  // namespace
+
+Network check_kinds() {
+  Random random;
+  Network n = check_image({9, 7, 3});
+  append(n, check_conv(random, 10, 3, 1, check_window(3, 1, 1)), {0}, {9, 7, 10});
+  append(n, check_conv(random, 10, 10, 10, check_window(3, 1, 1)), {1}, {9, 7, 10});
+  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {1, 2}, {9, 7, 10});
+  append(n, Concat{}, {3, 1, 2}, {9, 7, 30});
+  append(n, check_conv(random, 13, 30, 1, check_window(1, 2, 0)), {4}, {5, 4, 13});
+  append(n, MaxPool{check_window(3, 1, 1)}, {5}, {5, 4, 13});
+  append(n, AvgPool{check_window(3, 2, 1), 5, -2}, {6}, {3, 2, 13});
+  append(n, Requantise{-2, 9, -100, 101, {{1518500250}, {31}}}, {7}, {3, 2, 13});
+  append(n, Pad{0, 0, 1, 0, 4}, {8}, {3, 3, 13});
+  append(n, check_conv(random, 30, 30, 30, check_window(3, 2, 1)), {4}, {5, 4, 30});  // depthwise of stride 2
+  append(n, check_conv(random, 30, 30, 1, check_window(3, 1, 1)), {4}, {9, 7, 30});   // tiles, two in a row
+  append(n, check_scores(random, n.shapes[9]), {9}, {1, 1, 6});
+  return n;
+}
+
+// The shortcut comes first, so that all that follow up to the Add pass on their output to the next layer alone.
+Network check_rows() {
+  Random random;
+  Network n = check_image({13, 4, 3});
+  append(n, check_conv(random, 16, 3, 1, check_window(3, 2, 1)), {0}, {7, 2, 16});
+  append(n, check_conv(random, 16, 3, 1, check_window(3, 1, 1)), {0}, {13, 4, 16});
+  append(n, check_conv(random, 16, 16, 1, check_window(3, 1, 1)), {2}, {13, 4, 16});  // tiles
+  append(n, check_conv(random, 16, 16, 16, check_window(3, 2, 1)), {3}, {7, 2, 16});  // depthwise
+  append(n, Requantise{5, 9, -100, 101, {{1518500250}, {31}}}, {4}, {7, 2, 16});
+  append(n, check_conv(random, 16, 16, 1, {3, 3, 1, 1, 2, 2, 2, 2, 2, 2}), {5}, {7, 2, 16});  // dilated
+  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {6, 1}, {7, 2, 16});
+  Conv scores = check_scores(random, n.shapes[7]);
+  scores.rescale = {{1 << 30}, {30}};  // no rounding: any other code gives other scores
+  append(n, std::move(scores), {7}, {1, 1, 6});
+  return n;
+}
+
+Near check_near(int32_t rows) {
+  Near near;
+  near.kept = INT64_MAX;
+  near.small = 0;
+  near.rows = rows;
+  return near;
+}
+
+namespace {
+
+// --- what is compared ---------------------------------------------------------------------------------------------
+
+using Numbers = std::vector<int32_t>;
+
+// Some random words, and noise from a table of which some buckets are empty and some crowded.
+Numbers noise_values(const NoiseKernels& kernels) {
+  Numbers values;
+  const Key key = {1, 2, 3, 4, 5, 6, 7, 8};
+  const Stream stream = {key, 9, uint64_t{1} << 40};
+  Words words;
+  kernels.blocks(stream, 77, words);
+  for (const auto& row : words) values.insert(values.end(), row, row + kBlocksAtOnce);
+  std::vector<uint64_t> thresholds;
+  for (uint64_t i = 1; i < 3000; ++i) thresholds.push_back(i * i * i << 29);
+  const std::vector<uint8_t> image(1000, 50);
+  Numbers noisy(image.size());
+  NoiseTable(-99, std::move(thresholds)).draw(stream, kernels, image.data(), uint32_t(image.size()), noisy.data());
+  values.insert(values.end(), noisy.begin(), noisy.end());
+  return values;
+}
+
+// Runs eleven images, which fill the lanes of a set in one or more blocks, and calls visit(runner, lane) for each.
+template <class Visit>
+void for_images(const Program& program, Visit visit) {
+  constexpr int32_t kImages = 11;
+  Runner runner(program);
+  Random random;
+  std::vector<int32_t> pixels(size_t(program.network.dimension()));
+  for (int32_t image = 0; image < kImages; image += runner.lanes()) {
+    const int32_t count = std::min(kImages - image, runner.lanes());
+    for (int32_t lane = 0; lane < count; ++lane) {
+      for (int32_t& p : pixels) p = random.below(900) - 300;
+      runner.load(lane, pixels.data());
+    }
+    runner.run();
+    for (int32_t lane = 0; lane < count; ++lane) visit(runner, lane);
+  }
+}
+
+Numbers all_tensors(const Network& network, const KernelSet& set) {
+  Numbers values;
+  for_images(Program(network, set, true), [&](const Runner& runner, int32_t lane) {
+    for (size_t t = 0; t < network.shapes.size(); ++t) runner.read(t, lane, values);
+  });
+  return values;
+}
+
+Numbers class_scores(const Network& network, const KernelSet& set, const Near& near) {
+  Numbers values;
+  for_images(Program(network, set, false, near),
+             [&](const Runner& runner, int32_t lane) { runner.read(network.layers.size(), lane, values); });
+  return values;
+}
+
+bool passes(const KernelSet& set) {
+  const KernelSet scalar = scalar_set();
+  const Network kinds = check_kinds(), rows = check_rows();
+  const Numbers expected = class_scores(rows, scalar, Near());
+  return noise_values(set.noise) == noise_values(scalar.noise) &&
+         all_tensors(kinds, set) == all_tensors(kinds, scalar) &&
+         std::all_of(std::begin(kCheckRows), std::end(kCheckRows),
+                     [&](int32_t at_once) { return class_scores(rows, set, check_near(at_once)) == expected; });
+}
+
+}  // namespace
+
+void self_check(const KernelSet& set) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> passed;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = passed.emplace(set.name, false);
+  if (found.second) found.first->second = passes(set);
+  if (!found.first->second) {
+    throw Error("kernel set '" + std::string(set.name) +
+                "' failed its self-check: on this machine it does not give the " +
+                "bits of the scalar one. Please report this; INTRS_KERNELS=scalar works meanwhile");
+  }
+}
+
+}  // namespace intrs
