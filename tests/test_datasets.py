@@ -362,7 +362,7 @@ def test_bombs_are_defused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ),
     ]
     for bomb in bombs:
-        with pytest.raises(DataError, match="it unpacks to more than the 1,000,000 bytes|it has more than 100 files"):
+        with pytest.raises(DataError, match=r"it unpacks to more than the 1,000,000 bytes|it has more than 100 files"):
             open_data(bomb)
 
 

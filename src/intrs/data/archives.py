@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 from intrs.data.limits import Scan, most_unpacked
 from intrs.errors import DataError
+from intrs.files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,12 +48,10 @@ class Files:
         if name not in self.found:
             raise DataError(f"{self.place}: {name} is missing")
         source = self.found[name]
-        if isinstance(source, Path):
-            with source.open("rb") as file:
-                source = file.read(most + 1)
-        if len(source) > most:
+        size = source.stat().st_size if isinstance(source, Path) else len(source)
+        if size > most:
             raise DataError(f"{self.place}: {name} has more than the {most:,} bytes that it can have")
-        return source
+        return read_bounded(source, size, DataError) if isinstance(source, Path) else source
 
     def packed(self, name: str) -> int:
         """How many bytes on disk a file came from, at most: what bounds the size that it may unpack to."""
