@@ -11,12 +11,10 @@ from intrs.data.images import Images
 from intrs.errors import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from intrs.data.known import DataSet, data_sets
     from intrs.data.store import Fetched, data_folder, fetch, is_present
 
-    Spec = str | os.PathLike[str] | Images | tuple[NDArray[Any], NDArray[Any]]
+    Spec = str | os.PathLike[str] | Images | tuple[Any, Any]  # arrays or tensors: images and labels
 
 __all__ = ["DataSet", "Fetched", "Images", "data_folder", "data_sets", "fetch", "is_present", "open_data"]
 

@@ -50,14 +50,15 @@ def _pixels(images: object) -> np.ndarray[Any, np.dtype[np.uint8]]:
         )
     if pixels.dtype != np.uint8:
         raise DataError(f"images: pixels are uint8 0..255, got {pixels.dtype}; cast them to uint8 if all lie in 0..255")
-    if reason := _shape_fault(pixels.shape):
+    if (reason := _shape_fault(pixels.shape)) is not None:
         raise DataError(f"images: expected the shape (n, height, width, channels), got {pixels.shape}{reason}")
-    pixels = np.ascontiguousarray(pixels[..., None] if pixels.ndim == 3 else pixels)
-    pixels.flags.writeable = False  # on our view of it
+    pixels = np.ascontiguousarray(pixels[..., None] if pixels.ndim == 3 else pixels).view()
+    pixels.flags.writeable = False  # the view's, not the caller's
     return pixels
 
 
 def _shape_fault(shape: tuple[int, ...]) -> str | None:
+    """Why this is not the shape of images, as the end of a sentence."""
     if 0 in shape:
         return "; there is no image"
     if len(shape) == 3:  # grey images need no axis for channels
