@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import pty
@@ -22,7 +23,7 @@ from test_download import Site, site
 from tiny_model import save_images
 
 from intrs.cli import main
-from intrs.data import known, open_data, store
+from intrs.data import data_sets, fetch, is_present, known, open_data, store
 from intrs.data.download import Download
 from intrs.data.npz import read_npz, write_npz
 from intrs.errors import DataError
@@ -140,6 +141,65 @@ def test_damaged_maps_are_refused_or_harmless(tmp_path: Path) -> None:
             continue
         assert read.images.shape == made.images.shape
         assert len(read.sha256) == 64  # every pixel can be looked at
+
+
+# --- the function ----------------------------------------------------------------------------------------------------
+
+
+def test_fetch_is_a_function(root: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Progress] = []
+    assert not is_present("mnist")
+    fetched = fetch("mnist", str(source), progress=seen.append)
+    assert (fetched.dataset, fetched.folder, fetched.images) == (known.KNOWN["mnist"], root / "mnist", 9)
+    assert fetched.splits["test"].sha256 == open_data("mnist").sha256
+    assert is_present("mnist")
+    assert seen == [
+        Progress(done, 9, "images", f"storing {split} images")
+        for done, split in ((0, "train"), (6, "train"), (6, "test"), (9, "test"))
+    ]
+    elsewhere = fetch("mnist", source, tmp_path / "else")
+    assert elsewhere.root == tmp_path / "else"
+    assert is_present("mnist", tmp_path / "else")
+    assert capsys.readouterr() == ("", ""), "a library does not print"
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_progress_of_a_download(root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = mnist(".gz")
+    offer(monkeypatch, site, contents)
+    name, data = next(iter(contents.items()))
+    save(root / ".mnist.part", {f"{name}.part": data[:1500]})
+    seen: list[Progress] = []
+    fetch("mnist", progress=seen.append)
+    total = sum(map(len, contents.values())) // 1000
+    bytes_seen = [report for report in seen if report.unit == "kB"]
+    assert bytes_seen[0] == Progress(1, total, "kB", name), "what was there before"
+    assert bytes_seen[-1] == Progress(total, total, "kB", list(contents)[-1])
+    assert bytes_seen == sorted(bytes_seen, key=lambda report: report.done)
+    assert seen[-1] == Progress(9, 9, "images", "storing test images")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("imagenet", "unknown data set 'imagenet'; choose from cifar10, caltech101, mnist, fashion-mnist$"),
+        ("fasion-mnist", r"did you mean fashion-mnist\? Choose from"),
+        ("../mnist", "unknown data set"),
+        (None, "unknown data set None"),
+        (7, "unknown data set 7"),
+    ],
+)
+def test_names_that_cannot_be_fetched(root: Path, name: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        fetch(name)
+    assert not root.exists()
+
+
+def test_the_catalogue() -> None:
+    names = [dataset.name for dataset in data_sets()]
+    assert names == ["cifar10-500", *known.KNOWN]
+    assert data_sets()[0].images == len(open_data("cifar10-500"))
+    assert [dataset.name for dataset in data_sets() if not dataset.downloads] == ["cifar10-500"]
 
 
 # --- the command, from files -----------------------------------------------------------------------------------------
@@ -285,6 +345,53 @@ def test_two_at_once(intrs: Intrs, root: Path, source: Path) -> None:
         assert code == 2
         assert f"another process is fetching mnist into {root}" in err
     assert intrs("mnist", "--from", str(source))[0] == 0
+
+
+def test_a_lock_that_its_former_holder_removed_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between our opening and our locking the lock file, its holder removes it and another process makes a new one."""
+    root.mkdir()
+    flock, guard = fcntl.flock, root / ".mnist.lock"
+    others: list[Any] = []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not others:
+            guard.unlink()
+            others.append(guard.open("w"))
+            flock(others[0], fcntl.LOCK_EX)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(DataError, match="another process is fetching mnist"), store.workshop("mnist", root):
+        pytest.fail("two processes are at work in one folder")
+    others[0].close()
+    with store.workshop("mnist", root) as work:
+        assert work.is_dir()
+    assert list(root.iterdir()) == []
+
+
+def test_only_one_room_locks_and_writes_files() -> None:
+    """The others would have their own races; and no option of the command line is named in a library's text."""
+    for path in Path(store.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert not re.search(r"flock|fsync|write_bytes|write_text|\.open\(\"[wxa]", text), path
+        assert not re.search(r"[^-\w]--[a-z]", text), path
+
+
+def test_what_a_killed_overwrite_left_is_cleared_away(intrs: Intrs, root: Path, source: Path) -> None:
+    """Also by a run that has nothing to do, as the data set is there."""
+    intrs("mnist", "--from", str(source))
+    save(root / ".mnist.part" / "new", {"train.npz": b"half", ".test.npz.part": b"half"})
+    (root / ".mnist.lock").touch()
+    assert intrs("mnist")[0] == 0
+    assert [path.name for path in root.iterdir()] == ["mnist"]
+
+
+def test_a_data_set_that_was_moved_aside_by_a_killed_run_comes_back(intrs: Intrs, root: Path, source: Path) -> None:
+    intrs("mnist", "--from", str(source))
+    (root / ".mnist.part").mkdir()
+    (root / "mnist").rename(root / ".mnist.part" / "old")
+    assert intrs("mnist")[0] == 0, "nothing has to be fetched"
+    assert [path.name for path in root.iterdir()] == ["mnist"]
 
 
 def test_what_a_killed_run_left_is_cleared_away(intrs: Intrs, root: Path, source: Path) -> None:
