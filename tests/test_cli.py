@@ -134,7 +134,7 @@ def test_parts_of_a_run_make_the_whole(intrs: Intrs, here: Path) -> None:
     assert intrs("report", "a.tsv", "b.tsv", "--join", "-o", "joined.html")[0] == 0
     code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--first", "8", *QUICK)
     assert code == 2
-    assert "has 8 images, counted from 0; --first 8 is beyond them" in err
+    assert "has 8 images, counted from 0; first = 8 is beyond them" in err
 
 
 def test_a_name_that_no_file_can_have(intrs: Intrs) -> None:

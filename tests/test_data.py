@@ -16,8 +16,7 @@ from tiny_model import images, save_images
 
 from intrs import zoo
 from intrs.data import Images, open_data
-from intrs.data.images import MOST_BYTES
-from intrs.errors import IntrsError
+from intrs.errors import DataError, IntrsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +84,7 @@ def test_the_hash_sees_every_pixel_label_and_index(tmp_path: Path) -> None:
         ({"images": PIXELS[0, 0]}, "shape"),
         ({"images": PIXELS[:0]}, "empty"),
         ({"labels": LABELS.astype(float)}, "float64"),
-        ({"labels": LABELS[:, None]}, "one an image"),
+        ({"labels": LABELS[:, None]}, "one per image"),
         ({"labels": LABELS[:-1]}, "counts differ"),
         ({"labels": LABELS - 1}, "labels count classes from 0"),
         ({"labels": LABELS, "classes": np.array(["one", "two"])}, "class names"),
@@ -99,7 +98,7 @@ def test_the_hash_sees_every_pixel_label_and_index(tmp_path: Path) -> None:
 )
 def test_npz_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     path = save_images(tmp_path / "bad.npz", **changes)
-    with pytest.raises(IntrsError, match=words) as refusal:
+    with pytest.raises(DataError, match=words) as refusal:
         open_data(path)
     assert "bad" in str(refusal.value)
     assert not Trap.sprung
@@ -139,7 +138,7 @@ def pack_images(folder: Path, images: bytes, method: int = zipfile.ZIP_DEFLATED)
 )
 def test_the_header_is_checked_before_unpacking(tmp_path: Path, shape: tuple[int, ...], dtype: str, words: str) -> None:
     path = pack_images(tmp_path, npy_header(shape, dtype) + bytes(100))
-    with pytest.raises(IntrsError, match=words):
+    with pytest.raises(DataError, match=words):
         open_data(path)
 
 
@@ -149,7 +148,7 @@ def test_the_header_is_checked_before_unpacking(tmp_path: Path, shape: tuple[int
 def test_headers_that_numpy_stumbles_over(tmp_path: Path, header: str) -> None:
     text = header.ljust(117).encode() + b"\n"
     path = pack_images(tmp_path, b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
-    with pytest.raises(IntrsError, match="a damaged header"):
+    with pytest.raises(DataError, match="a damaged header"):
         open_data(path)
 
 
@@ -158,13 +157,13 @@ def test_a_damaged_lzma_member(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[60:70] = b"\xff" * 10
     path.write_bytes(data)
-    with pytest.raises(IntrsError, match=r"not a readable \.npz file"):
+    with pytest.raises(DataError, match=r"not a readable \.npz file"):
         open_data(path)
 
 
 def test_more_data_than_the_header_says(tmp_path: Path) -> None:
     path = pack_images(tmp_path, npy_header((8, 4, 4, 3), "|u1") + bytes(100_000_000))
-    with pytest.raises(IntrsError, match="385 bytes where its header says 384"):
+    with pytest.raises(DataError, match="385 bytes or more where its header says 384"):
         open_data(path)
 
 
@@ -177,7 +176,7 @@ def test_every_truncation_and_damage_is_an_error_or_harmless(tmp_path: Path) -> 
         for place in rng.integers(0, max(len(data), 1), i % 3):
             data[place] ^= 1 << rng.integers(8)
         path.write_bytes(data)
-        with contextlib.suppress(IntrsError):
+        with contextlib.suppress(DataError):
             assert open_data(path).sha256 == expected
 
 
@@ -221,7 +220,7 @@ def test_folder_stays_grey_if_all_of_it_is(tmp_path: Path, mode: str) -> None:
 
 def test_folder_with_splits(tmp_path: Path) -> None:
     save_folder(tmp_path / "train")
-    with pytest.raises(IntrsError, match="no split 'test'; there are train"):
+    with pytest.raises(DataError, match="no split 'test'; there are train"):
         open_data(tmp_path)
     (save_folder(tmp_path / "test") / "cat" / "0.png").unlink()
     assert len(open_data(tmp_path)) == 7
@@ -233,7 +232,7 @@ def test_folder_with_other_classes_in_another_split(tmp_path: Path) -> None:
     save_folder(tmp_path / "train")
     shutil.rmtree(save_folder(tmp_path / "test") / "dog")
     for split in ("train", "test"):
-        with pytest.raises(IntrsError, match="the class dog is in train but not in test"):
+        with pytest.raises(DataError, match="the class dog is in train but not in test"):
             open_data(tmp_path, split)
     shutil.rmtree(tmp_path / "test" / "cat")
     shutil.rmtree(tmp_path / "test" / "eel")
@@ -253,7 +252,7 @@ def test_folder_of_npz_files(tmp_path: Path) -> None:
     save_images(tmp_path / "train.npz", count=20)
     assert (len(open_data(tmp_path)), len(open_data(tmp_path, "train"))) == (8, 20)
     assert open_data(tmp_path).name == tmp_path.name
-    with pytest.raises(IntrsError, match=r"no val\.npz; there is test, train"):
+    with pytest.raises(DataError, match=r"no val\.npz; there is test, train"):
         open_data(tmp_path, "val")
 
 
@@ -268,49 +267,59 @@ def test_folder_ignores_what_is_no_image(tmp_path: Path) -> None:
 def test_folder_of_mixed_sizes(tmp_path: Path) -> None:
     save_folder(tmp_path)
     Image.new("RGB", (5, 4)).save(tmp_path / "dog" / "odd.png")
-    with pytest.raises(IntrsError, match=r"dog/odd\.png has 5 x 4 pixels, but .*cat/0\.png has 4 x 4"):
+    with pytest.raises(DataError, match=r"dog/odd\.png has 5 x 4 pixels, but .*cat/0\.png has 4 x 4"):
         open_data(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"])
 def test_folder_with_a_broken_image(tmp_path: Path, content: bytes) -> None:
     (save_folder(tmp_path) / "eel" / "2.png").write_bytes(content)
-    with pytest.raises(IntrsError, match=r"eel/2\.png: not a readable image"):
+    with pytest.raises(DataError, match=r"eel/2\.png: not a readable image"):
         open_data(tmp_path)
 
 
 def test_folder_with_a_truncated_image(tmp_path: Path) -> None:
+    """Headers are read when it is opened, pixels when they are looked at."""
     path = save_folder(tmp_path, suffix="jpg") / "cat" / "0.jpg"
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(IntrsError, match=r"cat/0\.jpg: not a readable image"):
-        open_data(tmp_path)
+    data = open_data(tmp_path)
+    assert data.images[1].shape == (4, 4, 3)
+    for look in (lambda: data.images[0], lambda: data.sha256):
+        with pytest.raises(DataError, match=r"cat/0\.jpg: not a readable image"):
+            look()
 
 
 def test_folder_with_an_image_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_folder(tmp_path)
     for limit in (9, 15):  # Pillow only warns from the limit to twice the limit
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with pytest.raises(IntrsError, match=r"not a readable image .*decompression bomb"):
+        with pytest.raises(DataError, match=r"not a readable image .*decompression bomb"):
             open_data(tmp_path)
 
 
 def test_folder_with_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("intrs.data.folder.MOST_BYTES", 100)
-    assert MOST_BYTES > 100
-    with pytest.raises(IntrsError, match="fit at once"):
-        open_data(save_folder(tmp_path))
+    monkeypatch.setattr("intrs.data.lazy.MOST_BYTES", 100)
+    data = open_data(save_folder(tmp_path))
+    assert data.images[:2].shape == (2, 4, 4, 3)
+    with pytest.raises(DataError, match="8 images need 384 bytes; at most 100 fit at once"):
+        np.asarray(data.images)
 
 
 def test_folder_of_sixteen_bits(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(save_folder(tmp_path) / "cat" / "deep.png")
-    with pytest.raises(IntrsError, match=r"deep\.png: .* not 8 bits"):
+    with pytest.raises(DataError, match=r"deep\.png: .* not 8 bits per channel"):
         open_data(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("spec", "split", "words"),
     [
-        ("nowhere", "test", "no such file or folder, nor a data set that is known .cifar10-500, cifar10, caltech101"),
+        ("nowhere", "test", "unknown data set 'nowhere'; choose from cifar10-500, cifar10, caltech101"),
+        ("cifra10", "test", r"unknown data set 'cifra10'; did you mean cifar10\? Choose from cifar10-500"),
+        ("CIFAR10", "test", "did you mean cifar10"),
+        ("", "test", "an empty name"),
+        ("cifar10\0", "test", "unknown data set"),
+        ("x" * 5000, "test", "unknown data set|File name too long"),
         ("cifar10", "test", r"cifar10 has not been fetched: `intrs data cifar10` does it \(170 MB\)"),
         ("cifar10-500", "train", "no split 'train'"),
         ("../zoo/cifar10-500", "test", "no such file"),
@@ -321,24 +330,24 @@ def test_folder_of_sixteen_bits(tmp_path: Path) -> None:
 def test_refused_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, split: str, words: str) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTRS_DATA", str(tmp_path / "data"))
-    with pytest.raises(IntrsError, match=words):
+    with pytest.raises(DataError, match=words):
         open_data(spec, split)
 
 
 def test_refused_files(tmp_path: Path) -> None:
     for name, words in (("a.txt", "data are a folder"), ("a.npz", "not a readable .npz"), ("a.tgz", "archive")):
         (tmp_path / name).write_bytes(b"nothing of the kind")
-        with pytest.raises(IntrsError, match=words):
+        with pytest.raises(DataError, match=words):
             open_data(tmp_path / name)
         (tmp_path / name).write_bytes(b"")
-        with pytest.raises(IntrsError):
+        with pytest.raises(DataError):
             open_data(tmp_path / name)
 
 
 def test_images_check_themselves() -> None:
-    with pytest.raises(IntrsError, match="mine: images must be uint8"):
+    with pytest.raises(DataError, match="mine: images must be uint8"):
         Images("mine", PIXELS.astype(np.int32), LABELS, np.arange(8))
-    with pytest.raises(IntrsError, match=r"mine: images must be uint8 .* and not empty"):
+    with pytest.raises(DataError, match=r"mine: images must be uint8 .* and not empty"):
         Images("mine", PIXELS[:0], LABELS[:0], np.arange(0))
 
 

@@ -19,7 +19,8 @@ import pytest
 
 from intrs.data import download as room
 from intrs.data.download import Download, download
-from intrs.errors import IntrsError
+from intrs.errors import DataError
+from intrs.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,18 +102,18 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def get(site: Site, folder: Path) -> bytes:
-    path = download(site.item, folder, lambda _: None)
+    path = download(site.item, folder, None)
     assert path == folder / "data.bin"
     assert [p.name for p in folder.iterdir()] == ["data.bin"], "nothing but the file is left"
     return path.read_bytes()
 
 
 def test_a_download(site: Site, tmp_path: Path) -> None:
-    seen: list[int] = []
+    seen: list[Progress] = []
     path = download(site.item, tmp_path, seen.append)
     assert path.read_bytes() == CONTENT
     assert seen == sorted(seen)
-    assert seen[-1] == len(CONTENT)
+    assert seen[-1] == Progress(len(CONTENT), len(CONTENT), "bytes", "data.bin")
     assert site.asked == [None]
     assert get(site, tmp_path) == CONTENT
     assert site.asked == [None], "what is there is not fetched again"
@@ -169,8 +170,8 @@ def test_a_server_that_gives_another_part(
 
 def test_a_wrong_hash_is_refused_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
     site.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    with pytest.raises(IntrsError, match=r"data\.bin.*not the file that is known"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match=r"data\.bin.*not the file that is known"):
+        download(site.item, tmp_path, None)
     assert list(tmp_path.iterdir()) == []
     assert site.asked == [None], "once is enough"
 
@@ -178,22 +179,22 @@ def test_a_wrong_hash_is_refused_and_leaves_nothing(site: Site, tmp_path: Path) 
 @pytest.mark.parametrize("content", [CONTENT + b"x", CONTENT[:-1], b"<html>Please log in</html>"])
 def test_a_wrong_length_is_refused_before_the_transfer(site: Site, tmp_path: Path, content: bytes) -> None:
     site.content = content
-    with pytest.raises(IntrsError, match=f"{len(content)} bytes there, but the file that is known has 300,000"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match=f"{len(content)} bytes there, but the file that is known has 300,000"):
+        download(site.item, tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_endless_answer_is_cut_off(site: Site, tmp_path: Path) -> None:
     site.content, site.length = CONTENT * 20, None
-    with pytest.raises(IntrsError, match="more than the 300,000 bytes"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match="more than the 300,000 bytes"):
+        download(site.item, tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_giving_up_keeps_what_came(site: Site, tmp_path: Path) -> None:
     site.cut = [120_000] + [0] * room.TRIES
-    with pytest.raises(IntrsError, match="120,000 of 300,000 bytes are kept, and the same command continues"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match="120,000 of 300,000 bytes are kept; fetch it again to continue"):
+        download(site.item, tmp_path, None)
     assert len(site.asked) == 1 + room.TRIES
     site.cut.clear()
     assert get(site, tmp_path) == CONTENT
@@ -202,8 +203,8 @@ def test_giving_up_keeps_what_came(site: Site, tmp_path: Path) -> None:
 
 def test_giving_up_on_a_server_that_always_breaks_off_and_sends_no_parts(site: Site, tmp_path: Path) -> None:
     site.cut, site.ranges = [120_000] * 50, False
-    with pytest.raises(IntrsError, match="the same command continues"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match="fetch it again to continue"):
+        download(site.item, tmp_path, None)
     assert len(site.asked) == 1 + room.TRIES
 
 
@@ -212,24 +213,24 @@ def test_answers_that_pass_and_answers_that_do_not(site: Site, tmp_path: Path) -
     assert get(site, tmp_path) == CONTENT
     (tmp_path / "data.bin").unlink()
     site.codes, site.asked = [404], []
-    with pytest.raises(IntrsError, match="the site answers 404"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match="the site answers 404"):
+        download(site.item, tmp_path, None)
     assert len(site.asked) == 1
 
 
 def test_silence_is_a_failure(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "TIMEOUT", 0.2)
     site.stall, site.cut = True, [2 * BLOCK] + [0] * room.TRIES
-    with pytest.raises(IntrsError, match=f"broke off .*timed out.*{2 * BLOCK:,} of 300,000 bytes are kept"):
-        download(site.item, tmp_path, lambda _: None)
+    with pytest.raises(DataError, match=f"broke off .*timed out.*{2 * BLOCK:,} of 300,000 bytes are kept"):
+        download(site.item, tmp_path, None)
     site.stall, site.cut = False, []
     assert get(site, tmp_path) == CONTENT
 
 
 def test_no_such_site(site: Site, tmp_path: Path) -> None:
     for url in ("http://127.0.0.1:1/data.bin", "https://no-such-host.invalid/data.bin"):
-        with pytest.raises(IntrsError, match=r"data\.bin: not reached"):
-            download(replace(site.item, url=url), tmp_path, lambda _: None)
+        with pytest.raises(DataError, match=r"data\.bin: not reached"):
+            download(replace(site.item, url=url), tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -238,7 +239,7 @@ def test_after_kill_9_the_rest_is_fetched(site: Site, tmp_path: Path) -> None:
     item, part = site.item, tmp_path / "data.bin.part"
     script = (
         "import sys; from pathlib import Path; from intrs.data.download import Download, download\n"
-        f"download(Download({item.url!r}, {item.size}, {item.sha256!r}), Path(sys.argv[1]), lambda _: None)"
+        f"download(Download({item.url!r}, {item.size}, {item.sha256!r}), Path(sys.argv[1]), None)"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=os.environ)
     try:

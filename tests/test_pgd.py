@@ -344,7 +344,7 @@ def test_attack(intrs: Intrs, here: Path) -> None:
     data = package.open_data("tiny.npz")
     for k, eps in enumerate(("0", "0.1", "0.3")):
         attacked, mine = package.open_data(f"a/eps-{eps}.npz"), rows[k::3]
-        change = attacked.images.astype(np.int64) - data.images
+        change = attacked.images[:].astype(np.int64) - data.images
         assert np.array_equal(attacked.labels, data.labels)
         assert [int((c**2).sum()) for c in change] == [row.size for row in mine]
         assert all(row.size <= (Fraction(eps) * 255) ** 2 for row in mine)
@@ -474,7 +474,7 @@ def test_the_network_without_noise(intrs: Intrs, here: Path) -> None:
     assert (settings.steps, settings.n, settings.draws, settings.noise) == (7, 1, 1, "")
     network = package.load("tiny.onnx")
     attacked = package.open_data("a/eps-0.2.npz")
-    assert [row.predict for row in rows[1::2]] == network.predict(attacked.images).tolist()
+    assert [row.predict for row in rows[1::2]] == network.predict(attacked.images[:]).tolist()
     assert {row.size for row in rows[::2]} == {0}
     assert {row.size for row in rows[1::2]} == {51}
     assert sum(row.correct for row in rows[1::2]) < sum(row.correct for row in rows[::2])
@@ -489,7 +489,7 @@ def test_an_attack_is_transferred(intrs: Intrs, here: Path) -> None:
     assert code == 0
     assert "the attack is transferred" in out
     assert (here / "f" / "eps-0.1.npz").read_bytes() == (here / "t" / "eps-0.1.npz").read_bytes()
-    predicted = package.load("tiny.onnx").predict(package.open_data("t/eps-0.1.npz").images)
+    predicted = package.load("tiny.onnx").predict(package.open_data("t/eps-0.1.npz").images[:])
     assert [row.predict for row in records.read(here / "t")[1]] == predicted.tolist()
 
 

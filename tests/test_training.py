@@ -424,7 +424,7 @@ def test_certificates_do_not_share_the_noise_of_training() -> None:
 
 
 def test_pixel_statistics() -> None:
-    images = some_images().images
+    images = some_images().images[:]
     mean, std = room("architectures").pixel_statistics(images)
     np.testing.assert_allclose(mean, images.mean((0, 1, 2)) / 255, rtol=1e-12)
     np.testing.assert_allclose(std, images.std((0, 1, 2)) / 255, rtol=1e-9)

@@ -1,36 +1,70 @@
-"""Data sets: what ships with the package, what was fetched, official archives, .npz files and folders of images."""
+"""Data sets: what ships with the package, what was fetched, official archives, .npz files, folders and arrays."""
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from intrs.data.images import Images
-from intrs.errors import IntrsError
+from intrs.errors import DataError
 
 if TYPE_CHECKING:
-    from intrs.data.files import Files
+    from intrs.data.known import DataSet, data_sets
+    from intrs.data.store import Fetched, data_folder, fetch, is_present
 
-__all__ = ["Images", "open_data"]
+    Spec = str | os.PathLike[str] | Images | tuple[Any, Any]  # arrays or tensors: images and labels
 
+__all__ = ["DataSet", "Fetched", "Images", "data_folder", "data_sets", "fetch", "is_present", "open_data"]
+
+_LATER = {
+    "DataSet": "known",
+    "Fetched": "store",
+    "data_folder": "store",
+    "data_sets": "known",
+    "fetch": "store",
+    "is_present": "store",
+}  # which the usual run does not need
 ARCHIVES = (".tgz", ".gz", ".tar", ".zip")
 FORMS = "a folder of images, an .npz file or the archive of a known data set (.tar.gz, .tgz, .tar, .zip)"
 
 
-def open_data(spec: str | Path, split: str = "test") -> Images:
-    """The images that `spec` names.
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"intrs.data.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'intrs.data' has no attribute {name!r}")
 
-    It is a data set that ships or that `intrs data` has fetched, an .npz file, a data set in its official form (an
-    archive or a folder), or a folder of images in class folders. A file or folder wins over a data set of the same
-    name. Raises IntrsError if there is no such data or it is not as it should be.
+
+def open_data(spec: Spec, split: str = "test") -> Images:
+    """The images that `spec` names or holds.
+
+    It is a data set that ships or that `fetch` has stored, an .npz file, a data set in its official form (an archive or
+    a folder), a folder of images in class folders, arrays (images, labels), or Images, which are returned as they are.
+    A file or folder wins over a data set of the same name. Raises DataError if there is no such data or it is not as it
+    should be.
     """
+    if isinstance(spec, Images):
+        return spec
+    if not isinstance(spec, str | os.PathLike) or not isinstance(os.fspath(spec), str):
+        from intrs.data.arrays import from_arrays
+
+        return from_arrays(spec)
+    if not isinstance(split, str):
+        raise DataError(f"split: expected a name such as 'test', got {type(split).__name__}")
+    return _open(spec, split)
+
+
+def _open(spec: str | os.PathLike[str], split: str) -> Images:
     path = Path(spec)
+    if not os.fspath(spec):
+        raise DataError("an empty name of a data set")
     try:
         if path.is_dir():
             return _open_folder(path, split)
-        return _open_file(path, split) if path.is_file() else _open_named(str(spec), split)
+        return _open_file(path, split) if path.is_file() else _open_named(os.fspath(spec), split)
     except OSError as error:
-        raise IntrsError(f"{error.filename or path}: {error.strerror or error}") from None
+        raise DataError(f"{error.filename or path}: {error.strerror or error}") from None
 
 
 def _open_folder(folder: Path, split: str) -> Images:
@@ -39,12 +73,12 @@ def _open_folder(folder: Path, split: str) -> Images:
     from intrs.data.npz import read_npz
 
     name = folder.resolve().name
-    if found := sorted(path.stem for path in folder.glob("*.npz") if path.stem in SPLITS):
+    if found := sorted(name for name in SPLITS if (folder / f"{name}.npz").is_file()):
         if split not in found:
-            raise IntrsError(f"{folder}: no {split}.npz; there is {', '.join(found)}")
+            raise DataError(f"{folder}: no {split}.npz; there is {', '.join(found)}")
         return read_npz(folder / f"{split}.npz", name)
     files = known.find(folder)
-    return _official(files, split) if files.found else read_folder(folder, split, name)
+    return known.read(files, split) if files.found else read_folder(folder, split, name)
 
 
 def _open_file(path: Path, split: str) -> Images:
@@ -52,18 +86,11 @@ def _open_file(path: Path, split: str) -> Images:
     from intrs.data.npz import read_npz
 
     if path.suffix in ARCHIVES:
-        return _official(known.find(path), split)
+        return known.read(known.find(path), split)
     if path.suffix == ".npz":
         _only_test(str(path), split)
         return read_npz(path, path.stem)
-    raise IntrsError(f"{path}: data are {FORMS}")
-
-
-def _official(files: Files, split: str) -> Images:
-    from intrs.data import known
-
-    found = known.read(files, split)
-    return found if isinstance(found, Images) else found.images()
+    raise DataError(f"{path}: data are {FORMS}")
 
 
 def _open_named(name: str, split: str) -> Images:
@@ -77,14 +104,22 @@ def _open_named(name: str, split: str) -> Images:
     from intrs.data import known, store
 
     if name not in known.KNOWN:
-        names = ", ".join((*zoo.data_names(), *known.KNOWN))
-        raise IntrsError(f"{name}: no such file or folder, nor a data set that is known ({names})")
-    if not store.is_present(name, store.data_folder()):
+        raise DataError(_unknown(name, (*zoo.data_names(), *known.KNOWN)))
+    if not store.is_present(name):
         size = known.KNOWN[name].bytes / 10**6
-        raise IntrsError(f"{name} has not been fetched: `intrs data {name}` does it ({size:.0f} MB)")
+        raise DataError(f"{name} has not been fetched: `intrs data {name}` does it ({size:.0f} MB)")
     return store.load(name, split, store.data_folder())
+
+
+def _unknown(name: str, names: tuple[str, ...]) -> str:
+    from intrs.data.known import unknown
+
+    path = Path(name)
+    if path.suffix in (*ARCHIVES, ".npz") or path.name != name:
+        return f"{name}: no such file or folder"
+    return f"{unknown(name, names)}, or give the path of {FORMS}"
 
 
 def _only_test(name: str, split: str) -> None:
     if split != "test":
-        raise IntrsError(f"{name} holds one set of images and no split {split!r}: it is for testing")
+        raise DataError(f"{name} holds one set of images and no split {split!r}: it is for testing")

@@ -7,13 +7,15 @@ in the centre; grey ones become RGB. There is no official split; ours puts a fif
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.data.decode import opened
-from intrs.data.images import Reading
-from intrs.errors import IntrsError
+from intrs.data.decode import opened, stamp
+from intrs.data.images import Images
+from intrs.data.lazy import LazyPixels
+from intrs.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-    from intrs.data.files import Files
+    from intrs.data.archives import Files
 
 FOLDER = "101_ObjectCategories"
 SHORT_SIDE, SIDE = 256, 224
@@ -52,28 +54,27 @@ def key(path: str) -> str | None:
     return f"{kind}/{name}" if image and root == FOLDER and kind in CLASSES else None
 
 
-def read(files: Files, split: str, seed: int = SEED) -> Reading | None:
+def read(files: Files, split: str, seed: int = SEED) -> Images | None:
     """One split in the order of sorted names, or nothing if this is not Caltech-101.
 
-    An image's index counts all images of both splits in that order.
+    An image's index counts all images of both splits in that order. Pixels are decoded when they are looked at.
     """
     names = sorted(name for name in files.found if key(f"{FOLDER}/{name}"))
     if not names:
         return None
     if split not in ("train", "test"):
-        raise IntrsError(f"{files.place}: Caltech-101 is split into train and test; there is no {split!r}")
+        raise DataError(f"{files.place}: Caltech-101 is split into train and test; there is no {split!r}")
     if missing := sorted(set(CLASSES) - {name.partition("/")[0] for name in names}):
         some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise IntrsError(f"{files.place}: {len(missing)} of the 101 classes have no images: {some}")
+        raise DataError(f"{files.place}: {len(missing)} of the 101 classes have no images: {some}")
     test = select_test(names, seed)
     chosen = [(i, name) for i, name in enumerate(names) if (name in test) == (split == "test")]
-    return Reading(
+    return Images(
         name="caltech101",
-        shape=(len(chosen), SIDE, SIDE, 3),
+        images=LazyPixels(_source(files, [name for _, name in chosen]), (len(chosen), SIDE, SIDE, 3)),
         labels=np.array([CLASSES.index(name.partition("/")[0]) for _, name in chosen], np.int64),
         indices=np.array([i for i, _ in chosen], np.int64),
         classes=CLASSES,
-        pieces=(_pixels(files, name)[None] for _, name in chosen),
     )
 
 
@@ -93,9 +94,22 @@ def select_test(names: Iterable[str], seed: int) -> set[str]:
     return test
 
 
-def _pixels(files: Files, name: str) -> NDArray[np.uint8]:
-    with opened(files.found[name], f"{files.place}: {name}") as image:
-        return np.asarray(_centre(image.convert("RGB")), np.uint8)
+@dataclass(frozen=True)
+class _Source:
+    """Image files, each with its stamp: pixels are decoded later, and must be those that were hashed."""
+
+    files: Files
+    names: list[str]
+    stamps: list[tuple[int, int]]
+
+    def pixels(self, place: int) -> NDArray[np.uint8]:
+        name = self.names[place]
+        with opened(self.files.found[name], f"{self.files.place}: {name}", self.stamps[place]) as image:
+            return np.array(_centre(image.convert("RGB")), np.uint8)
+
+
+def _source(files: Files, names: list[str]) -> _Source:
+    return _Source(files, names, [stamp(files.found[name]) for name in names])
 
 
 def _centre(image: Image.Image) -> Image.Image:

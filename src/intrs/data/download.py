@@ -18,11 +18,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from intrs.errors import IntrsError
+from intrs.errors import DataError
+from intrs.files import Appended, sync_folder
+from intrs.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from intrs.progress import OnProgress
 
 TRIES = 4  # in a row without a byte more than before
 PAUSE = 1.0  # seconds after the first failure, twice that after the second, ...
@@ -49,15 +52,15 @@ class _PassingError(Exception):
     """A failure after which it makes sense to try again."""
 
 
-def download(item: Download, folder: Path, progress: Callable[[int], None]) -> Path:
-    """Fetch into the folder, or find what was fetched before; progress is told how many bytes are there.
+def download(item: Download, folder: Path, progress: OnProgress | None = None) -> Path:
+    """Fetch into the folder, or find what was fetched before; progress is told how many bytes have arrived.
 
-    Raises IntrsError if the site cannot be reached, has something else, or falls silent; what has arrived is kept
+    Raises DataError if the site cannot be reached, has something else, or falls silent; what has arrived is kept
     unless it is wrong.
     """
     done, part = folder / item.name, folder / f"{item.name}.part"
     if done.is_file() and _is_right(done, item):
-        progress(item.size)
+        _report(progress, item, item.size)
         return done
     done.unlink(missing_ok=True)
     continued = part.exists()
@@ -67,9 +70,15 @@ def download(item: Download, folder: Path, progress: Callable[[int], None]) -> P
         _complete(item, part, progress)
     if not _is_right(part, item):
         part.unlink()
-        raise IntrsError(f"{item.url}: what came is not the file that is known; its sha256 is not {item.sha256}")
+        raise DataError(f"{item.url}: what came is not the file that is known; its sha256 is not {item.sha256}")
     part.replace(done)
+    sync_folder(folder)
     return done
+
+
+def _report(progress: OnProgress | None, item: Download, done: int) -> None:
+    if progress:
+        progress(Progress(done, item.size, "bytes", item.name))
 
 
 def _is_right(path: Path, item: Download) -> bool:
@@ -81,7 +90,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _complete(item: Download, part: Path, progress: Callable[[int], None]) -> None:
+def _complete(item: Download, part: Path, progress: OnProgress | None) -> None:
     """Ask until all bytes are there, as long as there come more."""
     failures, most = 0, _size(part)
     while _size(part) != item.size:
@@ -95,12 +104,12 @@ def _complete(item: Download, part: Path, progress: Callable[[int], None]) -> No
         failures = 0 if _size(part) > most else failures + 1
         most = max(most, _size(part))
         if failures == TRIES:
-            have = f"; {_size(part):,} of {item.size:,} bytes are kept, and the same command continues"
-            raise IntrsError(f"{item.url}: {reason}{have if _size(part) else ''}")
+            have = f"; {_size(part):,} of {item.size:,} bytes are kept; fetch it again to continue"
+            raise DataError(f"{item.url}: {reason}{have if _size(part) else ''}")
         time.sleep(PAUSE * failures)
 
 
-def _transfer(item: Download, part: Path, progress: Callable[[int], None]) -> None:
+def _transfer(item: Download, part: Path, progress: OnProgress | None) -> None:
     """One request, for what is missing."""
     try:
         with urlopen(_request(item, _size(part)), timeout=TIMEOUT) as response:
@@ -109,11 +118,11 @@ def _transfer(item: Download, part: Path, progress: Callable[[int], None]) -> No
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink(missing_ok=True)
         elif error.code not in PASSING:
-            raise IntrsError(f"{item.url}: the site answers {error.code} {error.reason}") from None
+            raise DataError(f"{item.url}: the site answers {error.code} {error.reason}") from None
         raise _PassingError(f"the site answers {error.code} {error.reason}") from None
     except URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise IntrsError(f"{item.url}: {error.reason}") from None
+            raise DataError(f"{item.url}: {error.reason}") from None
         raise _PassingError(f"not reached ({error.reason})") from None
     except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
         raise _PassingError(f"the transfer broke off ({error or type(error).__name__})") from None
@@ -124,18 +133,17 @@ def _request(item: Download, have: int) -> Request:
     return Request(item.url, headers=headers | ({"Range": f"bytes={have}-"} if have else {}))
 
 
-def _receive(item: Download, part: Path, response: http.client.HTTPResponse, progress: Callable[[int], None]) -> None:
+def _receive(item: Download, part: Path, response: http.client.HTTPResponse, progress: OnProgress | None) -> None:
     place = _begin(item, part, response)
-    with part.open("r+b" if part.exists() else "wb") as file:
-        file.truncate(place)
-        file.seek(place)
+    with Appended(part) as file:
+        file.cut(place)
         while chunk := response.read(CHUNK):
-            place += len(chunk)
-            if place > item.size:
+            if file.size + len(chunk) > item.size:
                 part.unlink()
-                raise IntrsError(f"{item.url}: more than the {item.size:,} bytes that the file has")
-            file.write(chunk)
-            progress(place)
+                raise DataError(f"{item.url}: more than the {item.size:,} bytes that the file has")
+            file.append(chunk)
+            _report(progress, item, file.size)
+        file.sync()
 
 
 def _begin(item: Download, part: Path, response: http.client.HTTPResponse) -> int:
@@ -143,7 +151,7 @@ def _begin(item: Download, part: Path, response: http.client.HTTPResponse) -> in
     if response.status != http.HTTPStatus.PARTIAL_CONTENT:
         length = response.headers.get("Content-Length")
         if length is not None and length != str(item.size):
-            raise IntrsError(f"{item.url}: {length} bytes there, but the file that is known has {item.size:,}")
+            raise DataError(f"{item.url}: {length} bytes there, but the file that is known has {item.size:,}")
         return 0
     found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
     if not found or int(found[1]) != _size(part) or found[2] not in ("*", str(item.size)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.errors import IntrsError
+from intrs.errors import DataError
 
 if TYPE_CHECKING:
     from intrs.data.images import Images
@@ -50,14 +50,14 @@ SHA256: dict[str, dict[str, tuple[str, str]]] = {
 def array_hashes(images: Images) -> tuple[str, str]:
     """Of pixels and labels; labels above 255, which none of these sets has, hash like no byte."""
     bytes_or_more = images.labels.astype(np.uint8 if images.labels.max() < 256 else np.int64)
-    return (
-        hashlib.sha256(np.ascontiguousarray(images.images).data).hexdigest(),
-        hashlib.sha256(bytes_or_more.tobytes()).hexdigest(),
-    )
+    pixels = hashlib.sha256()
+    for block in images.blocks():
+        pixels.update(block.data)
+    return pixels.hexdigest(), hashlib.sha256(bytes_or_more.tobytes()).hexdigest()
 
 
 def check_hashes(name: str, images: Images, split: str, where: str) -> None:
     """Refuse pixels or labels that are not those of the data set."""
     for what, got, want in zip(("images", "labels"), array_hashes(images), SHA256[name][split], strict=True):
         if got != want:
-            raise IntrsError(f"{where}: the {split} {what} are not those of {name}: their sha256 is {got}, not {want}")
+            raise DataError(f"{where}: the {split} {what} are not those of {name}: their sha256 is {got}, not {want}")

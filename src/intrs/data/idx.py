@@ -16,12 +16,13 @@ import numpy as np
 
 from intrs.data.hashes import SHA256, array_hashes
 from intrs.data.images import Images
-from intrs.errors import IntrsError
+from intrs.data.limits import MOST_IMAGES, check_unpacked, read_array
+from intrs.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from intrs.data.files import Files
+    from intrs.data.archives import Files
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "mnist": tuple("0123456789"),
@@ -30,6 +31,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 MOST_BYTES = 2**30
+GZIP = b"\x1f\x8b"
 UNSIGNED_BYTE = 8
 
 _PARTS = {"train": "train", "test": "t10k"}
@@ -51,7 +53,7 @@ def read(files: Files, split: str) -> Images | None:
     if not _NAMES & files.found.keys():
         return None
     if split not in _FILES:
-        raise IntrsError(f"{files.place}: the splits are train and test, not {split!r}")
+        raise DataError(f"{files.place}: the splits are train and test, not {split!r}")
     images, labels = (_array(files, name, dims) for name, dims in zip(_FILES[split], (3, 1), strict=True))
     place = files.place.resolve()
     bare = Images(place.name, images[..., None], labels.astype(np.int64), np.arange(len(labels)))
@@ -63,24 +65,21 @@ def read(files: Files, split: str) -> Images | None:
 def _array(files: Files, name: str, dimensions: int) -> NDArray[np.uint8]:
     found = name if name in files.found else f"{name}.gz"
     data = files.read(found, MOST_BYTES) if found in files.found else files.read(name, MOST_BYTES)
+    stream = gzip.GzipFile(fileobj=io.BytesIO(data)) if data[:2] == GZIP else io.BytesIO(data)
     try:
-        return _parse(
-            gzip.GzipFile(fileobj=io.BytesIO(data)) if data[:2] == b"\x1f\x8b" else io.BytesIO(data), dimensions
-        )
+        return _parse(stream, dimensions, files.packed(found))
     except (ValueError, struct.error, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise IntrsError(f"{files.place}: {found} is not an idx file of bytes ({error})") from None
+        raise DataError(f"{files.place}: {found} is not an idx file of bytes ({error})") from None
 
 
-def _parse(stream: io.BytesIO | gzip.GzipFile, dimensions: int) -> NDArray[np.uint8]:
-    """The header says how much is read, so that a file that unpacks to more is not unpacked."""
+def _parse(stream: io.BytesIO | gzip.GzipFile, dimensions: int, packed: int) -> NDArray[np.uint8]:
+    """The header says how much is read, so that a file that unpacks to more, or to too much, is not unpacked."""
     zero, kind, count = struct.unpack(">HBB", stream.read(4))
     if (zero, kind, count) != (0, UNSIGNED_BYTE, dimensions):
         raise ValueError(f"it begins with {zero}, {kind}, {count} instead of 0, {UNSIGNED_BYTE}, {dimensions}")
     shape = struct.unpack(f">{dimensions}I", stream.read(4 * dimensions))
     size = math.prod(shape)
-    if size > MOST_BYTES:
-        raise ValueError(f"shape {shape}: more than {MOST_BYTES:,} bytes")
-    data = stream.read(size + 1)
-    if len(data) != size:
-        raise ValueError(f"{len(data):,} bytes or more where shape {shape} takes {size:,}")
-    return np.frombuffer(data, np.uint8).reshape(shape)
+    if size > MOST_BYTES or shape[0] > MOST_IMAGES:
+        raise ValueError(f"shape {shape}: more than {MOST_BYTES:,} bytes or {MOST_IMAGES:,} images")
+    check_unpacked(size, packed)
+    return read_array(stream, size).reshape(shape)

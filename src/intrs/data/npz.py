@@ -1,14 +1,13 @@
-"""An .npz file of images, read as what it is: bytes from a stranger.
+"""An .npz file of images, read as what it is: bytes that nobody vouches for.
 
 Every array's header is checked before its data is unpacked, so that neither a pickled object nor a few kilobytes that
-unpack to terabytes get further than an error message.
+unpack to gigabytes get further than an error message.
 """
 
 from __future__ import annotations
 
 import lzma
 import math
-import os
 import struct
 import zipfile
 import zlib
@@ -17,8 +16,11 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from intrs.data.images import MOST_BYTES, Images
-from intrs.errors import IntrsError
+from intrs.data.archives import METHODS
+from intrs.data.images import Images
+from intrs.data.limits import MOST_BYTES, MOST_CLASSES, MOST_IMAGES, check_unpacked, read_array
+from intrs.errors import DataError
+from intrs.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,15 +28,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from intrs.data.images import Reading
+    from intrs.progress import OnProgress
 
 FORM = "an .npz holds `images` (n, height, width, channels) as uint8 and `labels` (n,) as integers"
 UNREADABLE = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError, NotImplementedError, struct.error,
     lzma.LZMAError,
 )  # fmt: skip
-MOST_CLASSES = 1_000_000
-LONGEST_NAME = 1000
+LONGEST_NAME = 1000  # characters of a class's name
+MOST_NAME_BYTES = 2**26  # of all of them
+IN_MEMORY = 2**30  # bytes; an array of more that is stored as it is stays in the file
 
 Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, Fortran order, type
 
@@ -43,27 +46,31 @@ def read_npz(path: Path, name: str, *, mapped: bool = False) -> Images:
     """Images from arrays `images`, `labels`, and if there are any `indices` and `classes`.
 
     Mapped, pixels stay in the file until they are looked at, if it holds them as they are. That is for files that
-    nobody writes to while they are in use: our own.
+    nobody writes to while they are in use: our own, and those that are too large to be read at once.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(archive, path, name, mapped=mapped)
     except MemoryError:
-        raise IntrsError(f"{path}: too large for this machine's memory") from None
+        raise DataError(f"{path}: too large for this machine's memory") from None
     except UNREADABLE as error:
-        raise IntrsError(f"{path}: not a readable .npz file ({error}); {FORM}") from None
+        raise DataError(f"{path}: not a readable .npz file ({error}); {FORM}") from None
 
 
 def _read(archive: zipfile.ZipFile, path: Path, name: str, *, mapped: bool) -> Images:
     members = set(archive.namelist())
     if missing := [array for array in ("images", "labels") if f"{array}.npy" not in members]:
-        raise IntrsError(f"{path}: no array `{missing[0]}`; {FORM}")
+        raise DataError(f"{path}: no array `{missing[0]}`; {FORM}")
     images = _array(archive, path, "images", _image_fault, mapped=mapped)
     images = images[..., None] if images.ndim == 3 else images  # grey images without an axis for channels
-    labels = _array(archive, path, "labels", _integer_fault).astype(np.int64)
+
+    def fault(header: Header) -> str | None:
+        return _integer_fault(header, len(images))
+
+    labels = _array(archive, path, "labels", fault).astype(np.int64)
     indices = np.arange(len(labels), dtype=np.int64)
     if "indices.npy" in members:
-        indices = _array(archive, path, "indices", _integer_fault).astype(np.int64)
+        indices = _array(archive, path, "indices", fault).astype(np.int64)
     classes = _array(archive, path, "classes", _name_fault) if "classes.npy" in members else ()
     return Images(name, np.ascontiguousarray(images), labels, indices, tuple(str(c) for c in classes))
 
@@ -72,19 +79,30 @@ def _array(
     archive: zipfile.ZipFile, path: Path, array: str, fault: Callable[[Header], str | None], *, mapped: bool = False
 ) -> NDArray[Any]:
     info = archive.getinfo(f"{array}.npy")
+    if info.compress_type not in METHODS:
+        raise ValueError(f"`{array}` is not packed by deflate, as NumPy does it")
     with archive.open(info) as stream:
         header = _header(stream)
         if reason := _common_fault(header) or fault(header):
-            raise IntrsError(f"{path}: array `{array}` {reason}; {FORM}")
+            raise DataError(f"{path}: array `{array}` {reason}; {FORM}")
         shape, fortran, dtype = header
         size = math.prod(shape) * dtype.itemsize
-        if mapped and info.compress_type == zipfile.ZIP_STORED and info.file_size == stream.tell() + size:
-            place = _content_place(path, info) + stream.tell()
-            return np.asarray(np.memmap(path, dtype, "r", place, shape, "F" if fortran else "C"))
-        data = stream.read(size + 1)
-    if len(data) != size:
-        raise IntrsError(f"{path}: array `{array}` has {len(data)} bytes where its header says {size}")
+        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == stream.tell() + size and not fortran
+        if stored and (mapped or size > IN_MEMORY):
+            return np.asarray(np.memmap(path, dtype, "r", _content_place(path, info) + stream.tell(), shape))
+        try:
+            data = _unpacked(stream, size, min(info.compress_size, path.stat().st_size))
+        except ValueError as error:
+            raise DataError(f"{path}: array `{array}` has {error}") from None
+    data.flags.writeable = False
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _unpacked(stream: IO[bytes], size: int, packed: int) -> NDArray[np.uint8]:
+    if size > MOST_BYTES:
+        raise ValueError(f"{size:,} bytes; at most {MOST_BYTES:,} are read at once")
+    check_unpacked(size, packed)
+    return read_array(stream, size)
 
 
 def _content_place(path: Path, info: zipfile.ZipInfo) -> int:
@@ -121,48 +139,42 @@ def _image_fault(header: Header) -> str | None:
     shape, _, dtype = header
     if dtype != np.uint8 or len(shape) not in (3, 4):
         return f"is {dtype} of shape {shape}"
-    if math.prod(shape) > MOST_BYTES:
-        return f"of shape {shape} needs {math.prod(shape):,} bytes; at most {MOST_BYTES:,} are taken at once"
-    return None
+    if 0 in shape:
+        return f"of shape {shape} is empty"
+    return f"has {shape[0]:,} images; at most {MOST_IMAGES:,} are accepted" if shape[0] > MOST_IMAGES else None
 
 
-def _integer_fault(header: Header) -> str | None:
+def _integer_fault(header: Header, count: int) -> str | None:
     shape, _, dtype = header
-    if dtype.kind not in "iu" or len(shape) != 1 or shape[0] > MOST_BYTES // 8:
-        return f"is {dtype} of shape {shape}; wanted are integers, one an image"
-    return None
+    if dtype.kind not in "iu" or len(shape) != 1:
+        return f"is {dtype} of shape {shape}; expected are integers, one per image"
+    return f"has {shape[0]} entries for {count} images: counts differ" if shape[0] != count else None
 
 
 def _name_fault(header: Header) -> str | None:
     shape, _, dtype = header
     if dtype.kind != "U" or len(shape) != 1 or shape[0] > MOST_CLASSES or dtype.itemsize > 4 * LONGEST_NAME:
-        return f"is {dtype} of shape {shape}; wanted are the classes' names as text, one a class"
-    return None
+        return f"is {dtype} of shape {shape}; expected are the classes' names as text, one per class"
+    return f"takes more than {MOST_NAME_BYTES:,} bytes" if shape[0] * dtype.itemsize > MOST_NAME_BYTES else None
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_npz(path: Path, reading: Reading, progress: Callable[[int], None]) -> None:
-    """Write images as they are read, and not compressed, so that they can be mapped."""
-    with path.open("wb") as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            for name, array in (
-                ("labels", reading.labels),
-                ("indices", reading.indices),
-                ("classes", np.array(reading.classes, np.str_)),
-            ):
-                with archive.open(_member(name), "w") as stream:
-                    npy.write_array(stream, array, allow_pickle=False)  # type: ignore[no-untyped-call]
-            with archive.open(_member("images"), "w", force_zip64=True) as stream:
-                _write_header(stream, reading.shape)
-                done = 0
-                for piece in reading.pieces:
-                    stream.write(np.ascontiguousarray(piece).data)
-                    done += len(piece)
-                    progress(done)
-        file.flush()
-        os.fsync(file.fileno())
+def write_npz(path: Path, images: Images, progress: OnProgress | None = None, note: str = "") -> None:
+    """Write images in one move, a few at a time, and not compressed, so that they can be mapped."""
+    with replacing(path) as part, zipfile.ZipFile(part, "w") as archive:
+        for name, array in (
+            ("labels", images.labels),
+            ("indices", images.indices),
+            ("classes", np.array(images.classes, np.str_)),
+        ):
+            with archive.open(_member(name), "w") as stream:
+                npy.write_array(stream, array, allow_pickle=False)  # type: ignore[no-untyped-call]
+        with archive.open(_member("images"), "w", force_zip64=True) as stream:
+            _write_header(stream, images.images.shape)
+            for block in images.blocks(progress, note):
+                stream.write(block.data)
 
 
 def _member(array: str) -> zipfile.ZipInfo:

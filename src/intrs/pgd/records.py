@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from intrs.data.images import Images, Reading
 from intrs.data.npz import write_npz
 from intrs.errors import IntrsError
 from intrs.files import named, write_whole
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from intrs.data.images import Images
 
 FORMAT = "intrs attack 1"
 TABLE, PROGRESS = "attack.tsv", "attacked.bin"
@@ -293,7 +294,7 @@ def _write_images(path: Path, images: Images) -> Path:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with named(path, "write"):
         try:
-            write_npz(part, Reading.of(images), lambda _: None)
+            write_npz(part, images)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

@@ -17,12 +17,13 @@ from intrs.training.resnet import ResNet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
     from torch import nn
 
     from intrs.data import Images
+    from intrs.data.lazy import Pixels
 
 MOST_LAYERS = 1202
+IMAGES_AT_ONCE = 256  # of which statistics are taken
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,15 @@ class Architecture:
     form: bottleneck.Form | None = None
 
 
-def pixel_statistics(images: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
+def pixel_statistics(images: Pixels) -> tuple[list[float], list[float]]:
     """Mean and standard deviation by channel, on the scale 0..1; exact until the last division."""
     mean, std = [], []
-    values = np.arange(256)
-    for channel in range(images.shape[-1]):
-        counts = np.bincount(images[..., channel].reshape(-1), minlength=256)
+    values, channels = np.arange(256), images.shape[-1]
+    histograms = np.zeros((channels, 256), np.int64)
+    for begin in range(0, len(images), IMAGES_AT_ONCE):  # not all of them may fit in memory
+        block = images[begin : begin + IMAGES_AT_ONCE].reshape(-1, channels)
+        histograms += [np.bincount(block[:, channel], minlength=256) for channel in range(channels)]
+    for counts in histograms:
         n, first, second = (int(v) for v in (counts.sum(), counts @ values, counts @ values**2))
         mean.append(first / n / PIXEL_RANGE)
         std.append(((second * n - first**2) ** 0.5 / n or 1.0) / PIXEL_RANGE)  # 1.0: a constant channel

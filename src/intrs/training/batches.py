@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from intrs.data import Images
 from intrs.noise import PIXEL_RANGE
 from intrs.training.recipe import derive_key
 from intrs.votes import noisy_images
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from intrs.data import Images
     from intrs.training.recipe import Phase, Recipe
 
 CALIBRATION, ADAPTATION = 2**24, 2**24 + 1  # streams of their own
@@ -104,11 +104,7 @@ def hold_out(data: Images, count: int) -> tuple[Images, Images]:
     """The data without ``count`` evenly spread images, and these."""
     chosen = np.zeros(len(data), bool)
     chosen[np.linspace(0, len(data) - 1, count).astype(np.int64)] = True
-    rest, held = (
-        Images(data.name, data.images[where], data.labels[where], data.indices[where], data.classes)
-        for where in (~chosen, chosen)
-    )
-    return rest, held
+    return data.subset(np.flatnonzero(~chosen)), data.subset(np.flatnonzero(chosen))
 
 
 class HeldOut:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intrs.data.files import Files, find_files
+from intrs.data.archives import Files, find_files
 from intrs.errors import IntrsError
 
 if TYPE_CHECKING:
