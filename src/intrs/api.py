@@ -18,8 +18,6 @@ from intrs.verification import Verification, Verified, open_verification
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from intrs.certificate import Bound
     from intrs.exact import Count, Number
     from intrs.job import Job
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
     AnyPath = str | os.PathLike[str]
     AnyModel = AnyPath | Network | Model
-    AnyData = AnyPath | Images | tuple[NDArray[Any], NDArray[Any]]
+    AnyData = AnyPath | Images | tuple[Any, Any]  # arrays or tensors: images and labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +115,7 @@ def predict(
 
 
 def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
-    model, data = open_model(settings["model"]), _open_data(settings["data"], settings["split"])
+    model, data = open_model(settings["model"]), open_data(settings["data"], settings["split"])
     name = data.name if not isinstance(settings["data"], str | os.PathLike) else os.fspath(settings["data"])
     request = kind.of(settings | {"model": model.name, "data": name})
     path = None if settings["out"] is None else Path(settings["out"])
@@ -129,10 +127,6 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
         with reporting(settings["progress"]) as report:
             jobs.work(job, writer, report)
     return Results.of(path, job.run, writer.rows)
-
-
-def _open_data(data: AnyData, split: str) -> Images:
-    return data if isinstance(data, Images) else open_data(data, split)  # type: ignore[arg-type]
 
 
 def verify(

@@ -147,6 +147,8 @@ def _own(path: Path, what: str, spec: str, names: tuple[str, ...]) -> str:
 
     A results file from someone else may name any path of this machine, so others are opened only when asked for.
     """
+    if not spec:
+        raise ResultsError(f"{path} was made from a {what} that has no file; pass the {what}")
     place = Path(spec)
     if spec in names and not place.exists():
         return spec

@@ -37,7 +37,7 @@ class Judge:
         """What turns votes into radii."""
         run, request = self.run, self.run.request
         chosen = (request.bound, request.form) if isinstance(request, Certify) else ("sound", "one")
-        return Certifier(run.noise, self.dimension, request.n, run.alpha, *chosen, self.classes)  # type: ignore[arg-type]
+        return Certifier(run.noise, self.dimension, request.n, run.alpha, *chosen, self.classes)
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
