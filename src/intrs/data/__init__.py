@@ -36,6 +36,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'intrs.data' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def open_data(spec: Spec, split: str = "test") -> Images:
     """The images that `spec` names or holds.
 
