@@ -843,6 +843,21 @@ def test_no_rate_before_anything_is_done(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err == "statistics\nepoch 2, 2 images/s, 4 min left\n"
 
 
+def test_ctrl_c_in_the_first_moments_is_no_traceback(here: Path) -> None:
+    """While the program and NumPy are loaded; exit code 1 would mean that a bit differs."""
+    for delay in (0.03, 0.06, 0.1, 0.15, 0.2, 0.3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "intrs", "verify", "nothing.tsv"], stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        python_itself = "Traceback" in err and "/intrs/" not in err  # which was not up yet
+        assert python_itself or "Traceback" not in err, err
+        assert python_itself or process.returncode in (-signal.SIGINT, 130, 2)
+
+
 def test_durations() -> None:
     assert [duration(s) for s in (0.1, 59, 200, 6000, 90_000, 900_000)] == [
         "1 s", "59 s", "3 min", "2 h", "25 h", "10 days",

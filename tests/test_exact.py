@@ -65,12 +65,15 @@ def test_a_float_is_the_number_that_was_written() -> None:
     assert parse_fraction(1, "sigma") == 1
 
 
-@pytest.mark.parametrize(
-    "value", [None, "x", "", "1/0", "nan", True, [0.25], "1e99999", "1" * 200, float("inf"), 10**5000]
-)
+@pytest.mark.parametrize("value", [None, "x", "", "1/0", "nan", True, [0.25], "1e99999", "1" * 200, float("inf")])
 def test_what_is_no_fraction(value: Any) -> None:
     with pytest.raises(SettingsError, match=r"sigma: expected a number such as 0\.25 or 1/4, got"):
         parse_fraction(value, "sigma")
+
+
+def test_an_integer_of_thousands_of_digits_is_no_fraction() -> None:
+    with pytest.raises(SettingsError, match="an integer of thousands of digits"):
+        parse_fraction(10**5000, "sigma")
 
 
 def test_percentages() -> None:

@@ -12,11 +12,11 @@ Names are loaded when they are first used, so that importing the package is quic
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
 
-if find_spec("intrs._core") is None:
+TYPE_CHECKING = False  # typing's own takes a while to import
+if not any(finder.find_spec("intrs._core", __path__) for finder in sys.meta_path):
     raise ImportError(
         "intrs was not built: its native core is missing or does not fit this Python. Install the package instead of "
         "importing it from the source folder: `pip install .` there builds the core. That needs a C++17 compiler "
@@ -24,6 +24,8 @@ if find_spec("intrs._core") is None:
     )
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from intrs import adaptive as adaptive
     from intrs import certificate as certificate
     from intrs import data as data

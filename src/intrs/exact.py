@@ -36,7 +36,7 @@ def _whole(value: object) -> int:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, str):
-        if len(value) > LONGEST or not re.fullmatch(r"-?\d+(_\d+)*(\.\d*)?([eE]\+?\d{1,2})?", value.strip()):
+        if len(value) > LONGEST or not re.fullmatch(r"-?\d+(_\d+)*(\.\d*)?([eE]\+?\d{1,2})?", value.strip(), re.ASCII):
             raise ValueError
         exact = Fraction(value.strip())
     elif isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):

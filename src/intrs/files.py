@@ -38,7 +38,7 @@ def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -
     with named(path, "read", kind), path.open("rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise kind(f"cannot read {path}: not a regular file")
-        data = file.read(most + 1)
+        data = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(data) > most:
         raise kind(f"{path}: larger than the {most:,} bytes that are accepted")
     return data

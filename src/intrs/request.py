@@ -58,9 +58,8 @@ class Request:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """The request with those of these values that are settings; None stands for the default."""
-        given = {field.name: settings.get(field.name) for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        """The request with those of these values that are settings."""
+        return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
 
     def __post_init__(self) -> None:
         for field in fields(self):

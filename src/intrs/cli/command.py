@@ -6,19 +6,23 @@ import io
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from intrs.cli.arguments import parse
 from intrs.cli.screen import BROKEN_PIPE, INTERRUPTED, MISTAKE, complain
 from intrs.errors import IntrsError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def run(argv: list[str]) -> int:
-    """Run the command and return its exit code."""
+
+def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
+    """Run the command and return its exit code; `ready` is called when all that it needs has been imported."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may hold what the terminal cannot show
     try:
-        code = _call(argv)
+        code = _call(argv, ready)
         if sys.stdout:
             sys.stdout.flush()
     except IntrsError as error:
@@ -48,11 +52,13 @@ def _give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _call(argv: list[str]) -> int:
+def _call(argv: list[str], ready: Callable[[], object]) -> int:
     try:
         args = parse(argv)
     except SystemExit as stop:  # --help and --version, which have printed what was asked for
         return int(stop.code or 0)
     module, function = args.call.split(":")
-    code = getattr(import_module(f"intrs.cli.{module}"), function)(args)
+    command = getattr(import_module(f"intrs.cli.{module}"), function)
+    ready()
+    code = command(args)
     return int(code)

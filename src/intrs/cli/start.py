@@ -1,34 +1,30 @@
-"""Where the program begins. Until `main` is ready to answer, Ctrl-C ends it silently instead of by a traceback.
+"""Where the program begins. Until a command is ready to answer, Ctrl-C ends it silently instead of by a traceback.
 
-Only the standard library's lightest modules are imported here, so that this moment is short.
+Nothing but the lightest modules is imported here, so that the moment before that is short. NumPy and others take any
+exception while they are loaded for a broken installation, so they must not meet a KeyboardInterrupt.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing's own takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def program() -> int:
     """The command `intrs`."""
-    import signal
+    import _signal as signal  # the part of signal that needs no other module
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from intrs.cli.command import run
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        return run(sys.argv[1:])
+        return run(sys.argv[1:], lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     except KeyboardInterrupt:
-        return _stopped()
-
-
-def _stopped() -> int:
-    print("intrs: stopped", file=sys.stderr)
-    return 128 + 2  # as shells report SIGINT
+        print("intrs: stopped", file=sys.stderr)
+        return 128 + 2  # as shells report SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:

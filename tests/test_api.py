@@ -1,0 +1,303 @@
+"""The functions of `import intrs`: what the commands do, for programs and notebooks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from layers import network, scores_of
+from tiny_model import images, save_images, save_model
+
+import intrs
+from intrs import results
+from intrs.results import Judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intrs.progress import Progress
+
+QUICK: dict[str, Any] = {"n": 300, "seed": 7}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+    return tmp_path
+
+
+def without_time(rows: Any) -> list[Any]:
+    return [replace(row, time="") for row in rows]
+
+
+def test_certify_is_what_the_command_does(here: Path) -> None:
+    found = intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", **QUICK)
+    assert subprocess.run(
+        [sys.executable, "-m", "intrs", "certify", "tiny.onnx", "tiny.npz", "--n", "300", "--seed", "7", "-o", "b.tsv"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    one, two = (results.read(here / name) for name in ("a.tsv", "b.tsv"))
+    assert without_time(found.rows) == without_time(one[1]) == without_time(two[1])
+    assert one[0] == two[0] == found.run
+    assert found.certified_accuracy(0.25).part == found.certified_accuracy("1/4").part > 0
+
+
+def test_models_and_data_as_people_have_them(here: Path) -> None:
+    """Names, paths, a network, arrays: the same votes."""
+    data, net = intrs.open_data("tiny.npz"), intrs.load("tiny.onnx")
+    asked: list[tuple[Any, Any]] = [
+        (here / "tiny.onnx", here / "tiny.npz"),
+        (net, data),
+        (net, (np.asarray(data.images), data.labels)),
+    ]
+    whole = intrs.certify("tiny.onnx", "tiny.npz", sigma=0.25, **QUICK)
+    assert [without_time(intrs.certify(*each, sigma="1/4", **QUICK).rows) for each in asked[:2]] == [
+        without_time(whole.rows)
+    ] * 2
+    arrays = intrs.certify(*asked[2], sigma=Fraction(1, 4), **QUICK)
+    assert [row.label for row in arrays.rows] == [row.label for row in whole.rows]
+    with pytest.raises(intrs.SettingsError, match="give sigma"):
+        intrs.certify(net, data, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"n": "abc"}, "n: expected a positive integer, got 'abc'"),
+        ({"n": 0.5}, "n: expected a positive integer, got 0.5"),
+        ({"n": None}, "n: expected a positive integer, got None"),
+        ({"n0": [5]}, "n0: expected a positive integer"),
+        ({"threads": -1}, "threads: expected an integer of at least 0, got -1"),
+        ({"sigma": 64}, "Sigma is a fraction of the pixel range"),
+        ({"alpha": None}, "alpha: expected a number"),
+        ({"noise": "white"}, "noise: choose from discrete, rounded, continuous, got 'white'"),
+        ({"bound": "none"}, "bound: choose from sound, paper"),
+        ({"pixels": 3}, "pixels: choose from"),
+        ({"radii": 0.25}, "radii: expected several numbers"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"kernels": "no such"}, "there is no kernel set 'no such'"),
+        ({"kernels": 5}, "kernels: expected text"),
+        ({"max": 0}, "max: expected a positive integer"),
+        ({"first": 99}, "first = 99 is beyond them"),
+    ],
+)
+def test_wrong_settings_get_a_sentence(here: Path, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(intrs.IntrsError) as caught:
+        intrs.certify("tiny.onnx", "tiny.npz", **QUICK | settings)
+    assert words in str(caught.value)
+    assert "--" not in str(caught.value), "no option of the command line"
+
+
+def test_errors_have_kinds(here: Path) -> None:
+    with pytest.raises(intrs.ModelError):
+        intrs.certify("nothing.onnx", "tiny.npz")
+    with pytest.raises(intrs.DataError):
+        intrs.certify("tiny.onnx", "nothing.npz")
+    with pytest.raises(intrs.ResultsError):
+        intrs.verify("nothing.tsv")
+    assert issubclass(intrs.SettingsError, intrs.IntrsError)
+
+
+def test_resume_and_overwrite(here: Path) -> None:
+    first = intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", max=3, **QUICK)
+    with pytest.raises(intrs.ResultsError, match="exists: resume the run, overwrite it"):
+        intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", **QUICK)
+    whole = intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=300)
+    assert whole.rows[:3] == tuple(first.rows), "the drawn seed is kept, and no line is made again"
+    assert len(intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", overwrite=True, max=2, n=300).rows) == 2
+
+
+def test_lines_of_another_seed_are_not_continued(here: Path) -> None:
+    """Whoever copies the description of one file beside another must hear of it."""
+    intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", max=3, n=300, seed=7)
+    intrs.certify("tiny.onnx", "tiny.npz", out="b.tsv", max=3, n=300, seed=8)
+    (here / "a.tsv.json").write_bytes((here / "b.tsv.json").read_bytes())
+    before = (here / "a.tsv").read_bytes()
+    for seed in (None, 8):
+        with pytest.raises(intrs.ResultsError, match="not those of this run's model, seed and noise"):
+            intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=300, seed=seed)
+    assert (here / "a.tsv").read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["delete", "replace", "cut"])
+def test_a_file_that_is_changed_under_a_running_command(here: Path, change: str) -> None:
+    path = here / "a.tsv"
+
+    def meddle(progress: Progress) -> None:
+        if progress.done < 3 * 400 or not path.exists() or len(path.read_bytes().splitlines()) < 3:
+            return
+        if change != "cut":
+            path.unlink()
+        if change != "delete":
+            path.write_bytes(b"")
+
+    with pytest.raises(intrs.ResultsError, match=r"deleted or replaced|was cut"):
+        intrs.certify("tiny.onnx", "tiny.npz", out=path, progress=meddle, **QUICK)
+
+
+def test_exceptions_of_a_callback_are_the_callers(here: Path) -> None:
+    def fail(_: Progress) -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        intrs.certify("tiny.onnx", "tiny.npz", progress=fail, n=100_000)
+    assert "fail" in [entry.name for entry in caught.traceback]
+    smooth = intrs.Smooth(intrs.load("tiny.onnx"), sigma=0.25)
+    with pytest.raises(ValueError, match="mine"):
+        smooth.certify(images()[0][0], n=10_000_000, progress=fail)
+
+
+def test_progress_and_start(here: Path) -> None:
+    seen: list[Progress] = []
+    begun: list[Any] = []
+    intrs.certify("tiny.onnx", "tiny.npz", progress=seen.append, on_start=begun.append, **QUICK)
+    assert seen[0][:3] == (0, 8 * 400, "samples")
+    assert seen[-1][:2] == (8 * 400, 8 * 400)
+    assert [report.done for report in seen] == sorted(report.done for report in seen)
+    assert len(begun) == 1
+    seen.clear()
+    intrs.certify("tiny.onnx", "tiny.npz", radii=[0.25], progress=seen.append, **QUICK)
+    assert seen[-1][:3] == (8, 8, "images")
+
+
+def test_predict(here: Path) -> None:
+    found = intrs.predict("tiny.onnx", "tiny.npz", seed=7)
+    assert {row.n0 for row in found.rows} == {0}
+    assert found.run
+    assert (found.run.command, found.run.request.n) == ("predict", 1000)
+
+
+# --- Smooth ----------------------------------------------------------------------------------------------------------
+
+NET = network(scores_of(0, (4, 4, 3), classes=5))
+IMAGES = np.random.default_rng(3).integers(0, 256, (6, 4, 4, 3)).astype(np.uint8)
+
+
+def test_sigma_is_sigma_however_it_is_written() -> None:
+    noises = {intrs.Smooth(NET, sigma=sigma).noise for sigma in (0.25, "0.25", "1/4", Fraction(1, 4), np.float64(0.25))}
+    assert noises == {intrs.Noise.of("discrete", "0.25")}
+    assert intrs.Smooth(NET, "rounded", sigma=0.25).noise.kind == "rounded"
+    for wrong, words in (((None,), "Pass sigma"), ((0.25,), "for sigma pass sigma="), (("white",), "noise")):
+        with pytest.raises(intrs.SettingsError, match=words):
+            intrs.Smooth(NET, *wrong)  # type: ignore[arg-type]
+
+
+def test_every_image_has_noise_of_its_own() -> None:
+    """A loop without indices must not reuse the noise: its certificates would all fail together."""
+    drawn: list[bytes] = []
+
+    def keep(batch: Any) -> Any:
+        drawn.append(batch[0].tobytes())
+        return np.zeros((len(batch), 2))
+
+    smooth = intrs.Smooth(keep, sigma=0.25, seed=7)
+    flat = [np.full((4, 4, 3), value, np.uint8) for value in (10, 11, 12)]
+    for image in flat:
+        smooth.predict(image, n=20)
+    noises = {(np.frombuffer(noisy, np.int32) - 10 - i).tobytes() for i, noisy in enumerate(drawn)}
+    assert len(noises) == 3
+    assert smooth.predict(flat[0], n=20) == smooth.predict(flat[0], n=20)
+    assert drawn[-1] == drawn[0], "the same image under the same seed gets the same noise"
+
+
+def test_certify_all_addresses_noise_by_place_or_index() -> None:
+    smooth = intrs.Smooth(NET, sigma=0.25, seed=7)
+    one_by_one = [smooth.certify(image, n=200, index=i) for i, image in enumerate(IMAGES)]
+    assert list(smooth.certify_all(IMAGES, n=200)) == one_by_one
+    assert list(smooth.certify_all(IMAGES[::-1], n=200, indices=range(5, -1, -1))) == one_by_one[::-1]
+    data = intrs.Images("d", IMAGES, np.zeros(6, np.int64), np.arange(6)[::-1].copy())
+    assert list(smooth.certify_all(data, n=200)) == list(smooth.certify_all(IMAGES, n=200, indices=data.indices))
+    for answer in one_by_one:
+        assert isinstance(answer.certified, bool)
+        assert (answer.label is None) == (not answer.certified)
+        assert answer.radius >= 0.0
+
+
+def test_n_is_not_taken_for_n0() -> None:
+    with pytest.raises(TypeError):
+        intrs.Smooth(NET, sigma=0.25).certify(IMAGES[0], 100)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (IMAGES[0].tolist(), "got list"),
+        (None, "got NoneType"),
+        (IMAGES[0] / 255, "multiply by 255 and round"),
+        (IMAGES, "takes images of shape"),
+        (type("Tensor", (), {"numpy": lambda self: None})(), r"got Tensor; pass image\.numpy\(\)"),
+    ],
+)
+def test_wrong_images_get_a_sentence(image: Any, words: str) -> None:
+    with pytest.raises(intrs.DataError, match=words):
+        intrs.Smooth(NET, sigma=0.25).certify(image, n=100)
+
+
+def test_a_callable_that_returns_nan_is_refused() -> None:
+    smooth = intrs.Smooth(lambda batch: np.full((len(batch), 3), np.nan), sigma=0.25)
+    with pytest.raises(intrs.ModelError, match="NaN"):
+        smooth.certify(IMAGES[0], n=100)
+
+
+def test_batches_of_large_images_are_bounded() -> None:
+    sizes: list[int] = []
+
+    def keep(batch: Any) -> Any:
+        sizes.append(batch.nbytes)
+        return np.zeros((len(batch), 2))
+
+    intrs.Smooth(keep, sigma=0.25).predict(np.zeros((1024, 1024, 3), np.uint8), n=3)
+    assert max(sizes) <= 2**24
+    sizes.clear()
+    intrs.Smooth(keep, sigma=0.25).predict(np.zeros((4, 4, 3), np.uint8), n=1200)
+    assert len(sizes) == 3, "small images go in batches of 500"
+
+
+# --- Copies and texts ------------------------------------------------------------------------------------------------
+
+
+def test_everything_pickles_and_copies(here: Path) -> None:
+    smooth = intrs.Smooth(intrs.load("tiny.onnx"), sigma=0.25, seed=7)
+    run = intrs.certify("tiny.onnx", "tiny.npz", **QUICK)
+    assert run.run
+    image = images()[0][0]
+    judge = Judge(run.run, run.run.dimension, run.run.classes)
+    for copied in (pickle.loads(pickle.dumps(smooth)), copy.deepcopy(smooth)):  # noqa: S301
+        assert copied.certify(image, n=300) == smooth.certify(image, n=300)
+    for thing in (run.run, run.rows[0], smooth.noise, judge.certifier, smooth.samples(0, 0, 5)):
+        assert pickle.loads(pickle.dumps(thing)) == copy.deepcopy(thing) == thing  # noqa: S301
+
+
+def test_texts_are_short(here: Path) -> None:
+    net = intrs.load("resnet20-sigma0.25")
+    run = intrs.certify("tiny.onnx", "tiny.npz", **QUICK)
+    smooth = intrs.Smooth(net, sigma=0.25)
+    assert run.run
+    for thing in (
+        net,
+        smooth,
+        run,
+        run.run,
+        run.rows[0],
+        intrs.open_data("cifar10-500"),
+        smooth.certifier(48, 100, ".01"),
+    ):
+        assert len(repr(thing)) < 1500, type(thing)
+        assert repr(thing).count("\n") < 15
+    for shown in (net, run, intrs.Smooth(NET, sigma=0.25).certify(IMAGES[0], n=200)):
+        assert shown._repr_html_().startswith("<")
+    assert "multiply-adds" in net.summary()
+
+
+def test_names() -> None:
+    assert {"certify", "predict", "verify", "load", "Smooth", "Network", "Noise", "IntrsError"} <= set(dir(intrs))
+    assert not [name for name in dir(intrs) if name.startswith("_") and name != "__version__"]
