@@ -50,7 +50,7 @@ def theirs(
     scores: Any, image: NDArray[np.uint8], label: int, ball: Ball, steps: int, unit: float
 ) -> NDArray[np.float64]:
     """The perturbation by torchattacks, in pixel levels, before rounding."""
-    torch, library, pgd = (import_module(name) for name in ("torch", "torchattacks", "intrs.pgd.pgd"))
+    torch, library, pgd = (import_module(name) for name in ("torch", "torchattacks", "intrs.pgd.descent"))
     radius, length = ball.radius / 255, pgd.STRIDE * ball.radius / steps / 255
     make = library.PGD if ball.norm == "linf" else library.PGDL2
     attack = make(unit_pixels(scores, unit), eps=radius, alpha=length, steps=steps, random_start=False)
@@ -62,7 +62,7 @@ def theirs(
 
 def ours(scores: Any, image: NDArray[np.uint8], label: int, ball: Ball, steps: int, unit: float) -> NDArray[np.float64]:
     """The perturbation by our PGD, in pixel levels, before rounding."""
-    torch, pgd = import_module("torch"), import_module("intrs.pgd.pgd")
+    torch, pgd = import_module("torch"), import_module("intrs.pgd.descent")
     loss = pgd.smooth_loss(scores, image, 0, label, pgd.Draws(None, 0, 1), unit)
     x = torch.from_numpy(image.astype(np.float32))
     found: NDArray[np.float64] = pgd.descend(loss, x, ball.norm, ball.radius, steps).double().numpy()
@@ -72,7 +72,7 @@ def ours(scores: Any, image: NDArray[np.uint8], label: int, ball: Ball, steps: i
 def compare(images: int, norm: Norm, eps: str, steps: int) -> dict[str, Any]:
     """Right before, wrong after either attack, mean loss after either, and the mean cosine of the perturbations."""
     network, data = intrs.load(zoo.model_path(MODEL)), intrs.open_data(zoo.DEFAULT_DATA)
-    pgd, ball = import_module("intrs.pgd.pgd"), Ball.of(norm, eps)
+    pgd, ball = import_module("intrs.pgd.descent"), Ball.of(norm, eps)
     scores = import_module("intrs.pgd.twin").Twin(network)
     right = np.flatnonzero(network.predict(data.images[: 4 * images]) == data.labels[: 4 * images])[:images]
     wrong, losses, cosines = {"ours": 0, "theirs": 0}, {"ours": 0.0, "theirs": 0.0}, []

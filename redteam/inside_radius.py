@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import intrs
 from intrs import zoo
 from intrs.certificate import Certified, parse_alpha
-from intrs.cli.screen import meter
 from intrs.pgd.ball import Ball
+from intrs.progress import Progress, reporting
 from intrs.smooth import Predicted, Smooth, judge_prediction
 from redteam import MODEL
 
@@ -65,30 +65,32 @@ def attack_certified(
     """Certify images until so many are certified beyond radius 0, and attack these."""
     smooth = Smooth(network, intrs.Noise.of("discrete", sigma), seed=CERTIFIER_SEED)
     scores, found, done = import_module("intrs.pgd.twin").Twin(network), list[Outcome](), 0
-    with meter(images * len(factors), 0, "attacks") as show_progress:
+    with reporting(progress=None) as report:
         for i, index in enumerate(map(int, data.indices)):
-            outcome = smooth.certify(data.images[i], 100, effort.n, ALPHA, image_index=index)
+            outcome = smooth.certify(data.images[i], n0=100, n=effort.n, alpha=ALPHA, index=index)
             if done == images:
                 break
             if isinstance(outcome, Certified) and outcome.radius_sq:
                 done += 1
                 for factor in factors:
                     found.append(_attack(smooth, scores, data, i, outcome, factor, effort))
-                    show_progress(len(found), f"image {done} of {images}")
+                    if report:
+                        report(Progress(len(found), images * len(factors), "attacks", f"image {done} of {images}"))
     return found
 
 
 def _attack(
     smooth: Smooth, scores: object, data: Images, i: int, certified: Certified, factor: Fraction, effort: Effort
 ) -> Outcome:
-    pgd = import_module("intrs.pgd.pgd")
+    pgd = import_module("intrs.pgd.descent")
     image, index, ball = data.images[i], int(data.indices[i]), Ball.up_to(int(certified.radius_sq * factor**2))
     draws = pgd.Draws(smooth.noise, ATTACK_SEED, effort.draws)
-    attacked = pgd.attack(
+    attacked = pgd.attack_image(
         scores, image, index, certified.label, ball, draws, steps=effort.steps, restarts=effort.restarts
     )
     assert factor > 1 or ball.size(attacked.astype("int64") - image) <= certified.radius_sq
-    votes = Smooth(smooth.base, smooth.noise, seed=CHECK_SEED).sample(attacked, index, 0, effort.check)
+    checked = Smooth(smooth.base, smooth.noise, seed=CHECK_SEED)
+    votes = checked.sample(attacked, checked.samples(index, 0, effort.check))
     answer = judge_prediction(votes, image.size, parse_alpha(ALPHA))
     return Outcome(
         index,

@@ -23,7 +23,7 @@ from intrs import zoo
 from intrs.certificate import Abstained, Certified
 from intrs.noise import Noise
 from intrs.smooth import Smooth
-from intrs.votes import SELECTION, noisy_images
+from intrs.votes import SELECTION, Samples, noisy_images
 from redteam import MODEL
 from redteam.worst_classifiers import DIMENSION, HalfSpace, formulas, least_votes, square, tail
 
@@ -58,7 +58,7 @@ def search(k: int, searches: int, n: int = 300, alpha: Fraction = Fraction(1, 20
     image = np.full((1, 1, DIMENSION), f.centre, np.uint8)
 
     def is_false(seed: int) -> bool:
-        outcome = Smooth(f, noise, seed=seed, classes=2).certify(image, 20, n, alpha)
+        outcome = Smooth(f, noise, seed=seed, classes=2).certify(image, n0=20, n=n, alpha=alpha, index=0)
         return isinstance(outcome, Certified) and outcome.label == 0 and outcome.radius_sq >= square(SHIFT)
 
     lucky = repeated = 0
@@ -77,7 +77,7 @@ def radii(images: int, seeds: int, n: int = 1000) -> NDArray[np.float64]:
     noise, found = Noise.of("discrete", "0.25"), np.zeros((images, seeds))
     for i in range(images):
         for seed in range(seeds):
-            outcome = Smooth(network, noise, seed=seed).certify(data.images[i], 100, n, image_index=i)
+            outcome = Smooth(network, noise, seed=seed).certify(data.images[i], n0=100, n=n, index=i)
             found[i, seed] = outcome.radius if isinstance(outcome, Certified) else 0.0
     return found
 
@@ -98,13 +98,15 @@ def made_for_a_seed(seed: int, n: int = 1000, n0: int = 100) -> tuple[Certified 
     about Phi(sqrt(d / n)) of them vote for class 0. Under any other noise half do, so every radius is false.
     """
     noise, image = Noise.of("discrete", "0.25"), np.full((32, 32, 3), 128, np.uint8)
-    drawn = [noisy_images(image, noise, seed, 0, first, count) for first, count in ((0, n), (SELECTION, n0))]
+    drawn = [noisy_images(image, noise, Samples(seed, 0, first, count)) for first, count in ((0, n), (SELECTION, n0))]
     normal = sum(part.reshape(len(part), -1).astype(np.int64).sum(0) for part in drawn) - 128 * (n + n0)
 
     def classify(batch: NDArray[np.int32]) -> NDArray[np.int64]:
         return np.where((batch.reshape(len(batch), -1).astype(np.int64) - 128) @ normal > 0, 0, 1)
 
-    known, other = (Smooth(classify, noise, seed=s, classes=2).certify(image, n0, n) for s in (seed, seed + 1))
+    known, other = (
+        Smooth(classify, noise, seed=s, classes=2).certify(image, n0=n0, n=n, index=0) for s in (seed, seed + 1)
+    )
     return known, other
 
 
@@ -113,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="redteam.seeds", description=str(__doc__).partition("\n")[0])
     parser.add_argument("--searches", type=int, default=200, help="searches for each k (200)")
     parser.add_argument("--images", type=int, default=4, help="images of the real network (4)")
-    parser.add_argument("--seeds", type=int, default=64, help="seeds an image (64)")
+    parser.add_argument("--seeds", type=int, default=64, help="seeds per image (64)")
     args = parser.parse_args(arguments)
     print("a classifier that deserves no certificate, N = 300, alpha = 0.05")
     for k in (1, 4, 16, 64):

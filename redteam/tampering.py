@@ -13,22 +13,19 @@ import argparse
 import contextlib
 import io
 import json
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from intrs import results, zoo
-from intrs.certificate import Certifier
-from intrs.cli import main as intrs
-from intrs.data import open_data
-from intrs.noise import Noise
-from intrs.votes import SELECTION, Votes
+from intrs.cli.start import main as intrs
+from intrs.votes import SELECTION, Samples, Votes
 from redteam import MODEL
 
 if TYPE_CHECKING:
@@ -43,6 +40,7 @@ SAYS_NOTHING = {
     *((run, f"field {field}") for run in RUNS for field in ("intrs", "kernels", "python", "platform")),
     *((run, what) for run in RUNS for what in ("cell time", "field note left out", "field first left out")),
     *((run, "field adaptive left out") for run in ("certify", "predict")),  # as files of earlier versions have it
+    *((run, f"field {field} left out") for run in RUNS for field in ("noise_table", "dimension", "classes")),  # so too
     *(("predict", what) for what in ("field bound", "field form")),  # a prediction has no radius
 }
 """Alterations that verify passes over: they are about how the file was made, not about the images."""
@@ -62,8 +60,9 @@ class Altered:
 
 
 def make(folder: Path, images: int, model: str = MODEL, data: str = zoo.DEFAULT_DATA) -> dict[str, Path]:
-    """The runs to be altered."""
+    """The runs to be altered, with model and data beside them: verify opens no other files unless they are named."""
     made = {}
+    model, data = (str(shutil.copy(spec, folder)) if Path(spec).is_file() else spec for spec in (model, data))
     for name, (command, *options) in RUNS.items():
         made[name] = folder / f"{name}.tsv"
         argv = [command, model, data, *options, "--max", str(images), "--seed", "5", "--sigma", "0.25"]
@@ -188,17 +187,11 @@ def forged(path: Path, line: int) -> Altered:
     """A certify run in which one image got all votes for its label, with all that follows from them."""
     run, rows = results.read(path)
     row = rows[line]
-    selection, estimation = ([n * (c == row.label) for c in range(len(row.counts))] for n in (run.n0, run.n))
-    noise = Noise.of(run.noise, run.sigma)
-    dimension = open_data(run.data, run.split).images[0].size
-    outcome = Certifier(noise, dimension, run.n, Fraction(run.alpha)).judge(row.label, estimation)
-    made = results.Row.of(
-        row.label,
-        outcome,
-        Votes(tuple(selection), noise, int(run.seed, 0), row.idx, SELECTION),
-        Votes(tuple(estimation), noise, int(run.seed, 0), row.idx, 0),
-        1.0,
+    selection, estimation = (
+        Votes(tuple(n * (c == row.label) for c in range(run.classes)), run.noise, Samples(run.seed, row.idx, first, n))
+        for first, n in ((SELECTION, run.n0), (0, run.request.n))
     )
+    made = results.Judge(run, run.dimension, run.classes).row(row.label, selection, estimation, 1.0)
     lines = path.read_text().splitlines()
     lines[line + 1] = "\t".join(made.cells().values())
     return Altered("forged line", "".join(f"{text}\n" for text in lines), results.sidecar_path(path).read_text())

@@ -156,7 +156,7 @@ def sampled(noise: Noise, n: int, alpha: Fraction, shift: Shift, runs: int) -> t
     least = least_votes(formulas(noise, n, alpha, shift)["intrs"], n)
     false = 0
     for seed in range(runs):
-        outcome = Smooth(f, noise, seed=seed, classes=2).certify(image, 20, n, alpha)
+        outcome = Smooth(f, noise, seed=seed, classes=2).certify(image, n0=20, n=n, alpha=alpha, index=0)
         false += isinstance(outcome, Certified) and outcome.label == 0 and outcome.radius_sq >= square(shift)
     return false, tail(n, least, f.probability(noise))
 

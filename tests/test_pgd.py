@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -19,15 +18,15 @@ from random_networks import random_images, random_network, traits
 from tiny_model import CLASSES, SIDE, images, patterns, save_images, save_model
 
 import intrs as package
-from intrs import results, zoo
-from intrs.cli import INTERRUPTED, MISTAKE
-from intrs.cli import attack as command
+from intrs import pgd, results, zoo
+from intrs.cli.screen import INTERRUPTED, MISTAKE
 from intrs.errors import IntrsError
 from intrs.noise import Noise
-from intrs.pgd import records
+from intrs.pgd import api, records
 from intrs.pgd.ball import NORMS, Ball
-from intrs.pgd.job import Job
-from intrs.votes import noisy_images, votes
+from intrs.progress import Progress
+from intrs.request import Attack
+from intrs.votes import Samples, count, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +123,7 @@ def test_the_twin_has_the_scores_of_the_network() -> None:
 
 def test_the_twin_of_what_ships() -> None:
     network, data = package.load(zoo.model_path("resnet8-sigma0.25")), package.open_data(zoo.DEFAULT_DATA)
-    batch = np.concatenate([noisy_images(image, NOISE, 1, i, 0, 4) for i, image in enumerate(data.images[:6])])
+    batch = np.concatenate([noisy_images(image, NOISE, Samples(1, i, 0, 4)) for i, image in enumerate(data.images[:6])])
     assert np.array_equal(twin_scores(network, batch), network.scores(batch))
 
 
@@ -237,8 +236,8 @@ def linear_setting(tmp_path: Path) -> tuple[package.Network, Any, Any, int]:
 def test_the_attack_finds_the_best_direction_of_a_linear_network(tmp_path: Path, norm: Any) -> None:
     """Towards another class's pattern, away from the label's: no perturbation of that size does much better."""
     network, scores, image, label = linear_setting(tmp_path)
-    pgd, ball = room("intrs.pgd.pgd"), Ball.of(norm, "0.2")
-    attacked = pgd.attack(scores, image, 0, label, ball, pgd.Draws(None, 1, 1), steps=10)
+    pgd, ball = room("intrs.pgd.descent"), Ball.of(norm, "0.2")
+    attacked = pgd.attack_image(scores, image, 0, label, ball, pgd.Draws(None, 1, 1), steps=10)
     change = attacked.astype(np.int64) - image
 
     def margin(pixels: Any) -> int:
@@ -255,10 +254,10 @@ def test_the_attack_finds_the_best_direction_of_a_linear_network(tmp_path: Path,
 
 def test_the_attack_on_a_smoothed_network_takes_votes(tmp_path: Path) -> None:
     network, scores, image, label = linear_setting(tmp_path)
-    pgd, shares = room("intrs.pgd.pgd"), []
+    pgd, shares = room("intrs.pgd.descent"), []
     for eps in ("0", "0.3", "1", "3"):
-        attacked = pgd.attack(scores, image, 5, label, Ball.of("l2", eps), pgd.Draws(NOISE, 1, 8), steps=10)
-        shares.append(votes(network, attacked, NOISE, 9, 5, 0, 1000).counts[label])
+        attacked = pgd.attack_image(scores, image, 5, label, Ball.of("l2", eps), pgd.Draws(NOISE, 1, 8), steps=10)
+        shares.append(count(network, attacked, NOISE, Samples(9, 5, 0, 1000)).counts[label])
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 800
     assert shares[-1] < 100
@@ -266,10 +265,10 @@ def test_the_attack_on_a_smoothed_network_takes_votes(tmp_path: Path) -> None:
 
 def test_the_seed_decides(tmp_path: Path) -> None:
     _, scores, image, label = linear_setting(tmp_path)
-    pgd, ball = room("intrs.pgd.pgd"), Ball.of("l2", "0.3")
+    pgd, ball = room("intrs.pgd.descent"), Ball.of("l2", "0.3")
 
     def run(seed: int, index: int = 0) -> Any:
-        return pgd.attack(scores, image, index, label, ball, pgd.Draws(NOISE, seed, 2), steps=3, restarts=2)
+        return pgd.attack_image(scores, image, index, label, ball, pgd.Draws(NOISE, seed, 2), steps=3, restarts=2)
 
     assert np.array_equal(run(1), run(1))
     assert not np.array_equal(run(1), run(2))
@@ -277,28 +276,28 @@ def test_the_seed_decides(tmp_path: Path) -> None:
 
 
 def test_the_best_of_several_starts_counts(tmp_path: Path) -> None:
-    torch, pgd = room("torch"), room("intrs.pgd.pgd")
+    torch, pgd = room("torch"), room("intrs.pgd.descent")
     _, scores, image, label = linear_setting(tmp_path)
     ball, draws = Ball.of("linf", "0.1"), pgd.Draws(NOISE, 1, 4)
     loss = pgd.smooth_loss(scores, image, 0, label, draws)
     values = [
         float(loss(torch.from_numpy(x.astype(np.float32)), pgd.LAST))
         for x in (
-            pgd.attack(scores, image, 0, label, ball, draws, steps=1, restarts=restarts) for restarts in (1, 2, 4)
+            pgd.attack_image(scores, image, 0, label, ball, draws, steps=1, restarts=restarts) for restarts in (1, 2, 4)
         )
     ]
     assert values == sorted(values)
 
 
 def test_the_noise_of_attacks_is_not_that_of_predictions() -> None:
-    pgd, image = room("intrs.pgd.pgd"), np.zeros((4, 4, 3), np.uint8)
+    pgd, image = room("intrs.pgd.descent"), np.zeros((4, 4, 3), np.uint8)
     mine = pgd.Draws(NOISE, 7, 8).at(image, 3, 0).numpy()
-    theirs = noisy_images(image, NOISE, 7, 3, 0, 8)
+    theirs = noisy_images(image, NOISE, Samples(7, 3, 0, 8))
     assert not any(np.array_equal(a, b) for a in mine for b in theirs)
 
 
 def test_projection() -> None:
-    torch, pgd = room("torch"), room("intrs.pgd.pgd")
+    torch, pgd = room("torch"), room("intrs.pgd.descent")
     image = torch.tensor([[[0.0, 128.0, 255.0]]])
     far = torch.tensor([[[-30.0, 40.0, 0.0]]])
     assert pgd.project(far, image, "linf", 5.0).tolist() == [[[0.0, 5.0, 0.0]]]
@@ -339,7 +338,8 @@ def test_attack(intrs: Intrs, here: Path) -> None:
     assert code == 0
     assert "Accuracy under attack" in out
     settings, rows = records.read(here / "a")
-    assert (settings.norm, settings.eps, settings.seed, settings.n) == ("l2", "0,1/10,3/10", "0x7", 200)
+    assert settings.to_json()["eps"] == "0,1/10,3/10"
+    assert (settings.request.norm, settings.request.seed, settings.request.n) == ("l2", 7, 200)
     assert [(row.idx, row.eps) for row in rows] == [(20 * i + 3, e) for i in range(8) for e in ("0", "0.1", "0.3")]
     data = package.open_data("tiny.npz")
     for k, eps in enumerate(("0", "0.1", "0.3")):
@@ -379,7 +379,7 @@ def test_a_killed_attack_continues(intrs: Intrs, here: Path, left: float) -> Non
     """left: records, whole and broken, that the kill left behind."""
     assert intrs(*ATTACK, "whole", *QUICK)[0] == 0
     assert intrs(*ATTACK, "a", *QUICK)[0] == 0
-    progress = here / "a" / records.PROGRESS
+    progress = here / "a" / records.RECORDS
     data = progress.read_bytes()
     progress.write_bytes(data[: int(left * len(data) / 8)])
     for path in [*(here / "a").glob("*.npz"), here / "a" / records.TABLE]:
@@ -393,7 +393,8 @@ def test_a_killed_attack_continues(intrs: Intrs, here: Path, left: float) -> Non
 
 
 def test_an_interrupted_attack_continues(intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once, answered = Job.attack, []
+    campaign = room("intrs.pgd.campaign").Campaign
+    once, answered = campaign.attack, []
 
     def interrupted(self: Any, position: int, ball: Ball) -> Any:
         if position == 2:
@@ -402,7 +403,7 @@ def test_an_interrupted_attack_continues(intrs: Intrs, here: Path, monkeypatch: 
         return once(self, position, ball)
 
     quick = QUICK[:-4]  # the seed is drawn
-    monkeypatch.setattr(Job, "attack", interrupted)
+    monkeypatch.setattr(campaign, "attack", interrupted)
     code, _, err = intrs(*ATTACK, "a", *quick)
     assert code == INTERRUPTED
     assert "stopped after 2 of 8 images; the same command continues:\n  intrs attack tiny.onnx tiny.npz a" in err
@@ -438,7 +439,7 @@ def test_another_attack_does_not_go_into_the_folder(
 
 def test_altered_progress_is_refused(intrs: Intrs, here: Path) -> None:
     assert intrs(*ATTACK, "a", *QUICK)[0] == 0
-    path = here / "a" / records.PROGRESS
+    path = here / "a" / records.RECORDS
     data = path.read_bytes()
     kind = records.record_type(3, CLASSES, (SIDE, SIDE, 3))
     places: dict[str, tuple[int, ...]] = {"idx": (1,), "votes": (1, 0, 0), "pixels": (1, 0, 0, 0, 0)}
@@ -457,9 +458,9 @@ def test_two_processes_do_not_share_a_folder(intrs: Intrs, here: Path) -> None:
     assert intrs(*ATTACK, "a", *QUICK)[0] == 0
     settings, data = records.read_settings(here / "a"), package.open_data("tiny.npz")
     assert settings
-    first = records.Progress(here / "a", settings, data, range(8), CLASSES)
+    first = records.Records(here / "a", settings, data, range(8), CLASSES)
     try:
-        assert "another process attacks in a" in intrs(*ATTACK, "a", *QUICK)[2]
+        assert "another process is writing a/attacked.bin" in intrs(*ATTACK, "a", *QUICK)[2]
     finally:
         first.close()
 
@@ -471,7 +472,8 @@ def test_the_network_without_noise(intrs: Intrs, here: Path) -> None:
     assert code == 0
     assert "eps 0.001: less than one pixel level" in out
     settings, rows = records.read(here / "a")
-    assert (settings.steps, settings.n, settings.draws, settings.noise) == (7, 1, 1, "")
+    asked = settings.request
+    assert (asked.steps, asked.n, asked.draws, settings.to_json()["noise"]) == (7, 1, 1, "")
     network = package.load("tiny.onnx")
     attacked = package.open_data("a/eps-0.2.npz")
     assert [row.predict for row in rows[1::2]] == network.predict(attacked.images[:]).tolist()
@@ -527,10 +529,10 @@ def test_the_classical_method(intrs: Intrs, here: Path, quantized: bool) -> None
         ("attack tiny.onnx cifar10-500 a", "takes images of 4 x 4 x 3"),
         ("attack tiny.onnx tiny.npz a --source broken.onnx", "broken.onnx"),
         ("attack tiny.onnx tiny.npz tiny.npz", "cannot write"),
-        ("attack tiny.onnx tiny.npz a --max 0", "a whole number from 1 on"),
-        ("attack quiet.onnx tiny.npz a", "--sigma"),
+        ("attack tiny.onnx tiny.npz a --max 0", "expected a positive integer, got 0"),
+        ("attack quiet.onnx tiny.npz a", "give sigma, such as 0.25"),
         ("attack tiny.onnx tiny.npz a --noise continuous --kernels scalar", "is for integers"),
-        ("attack float.onnx tiny.npz a --sigma 0 --mean 0.5", "leave --mean and --std out"),
+        ("attack float.onnx tiny.npz a --sigma 0 --mean 0.5", "leave mean and std out"),
     ],
 )
 def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
@@ -545,7 +547,7 @@ def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
 
 
 def test_without_pytorch_it_says_what_to_install(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    monkeypatch.setattr("intrs.training.pytorch.find_spec", lambda name: None)
     code, _, err = intrs(*ATTACK, "a")
     assert code == MISTAKE
     assert "pip install 'intrs[train]'" in err
@@ -562,11 +564,16 @@ def test_tables_that_were_cut(intrs: Intrs, here: Path) -> None:
 
 
 def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
-    values = {field: "1" if kind == "str" else 1 for field, kind in records.Settings.__annotations__.items()}
-    old = records.Settings(**values | {"noise": "continuous", "kernels": "onnxruntime 1"})  # type: ignore[arg-type]
-    assert len(records.differences(old, replace(old, kernels="onnxruntime 2"))) == 1
-    old = replace(old, noise="discrete")
-    assert not records.differences(old, replace(old, kernels="scalar"))
+    found = {name: 1 if name in records.NUMBERS else "1" for name in records.FIELDS} | {"norm": "l2", "seed": "0x1"}
+    found |= {"pixels": "auto", "alpha": "1/1000", "identity": "ab" * 32}
+
+    def settings(**changes: str) -> records.Settings:
+        return records.Settings.from_json(found | changes)
+
+    old = settings(noise="continuous", kernels="onnxruntime 1")
+    new = settings(noise="continuous", kernels="onnxruntime 2")
+    assert records.differences(old, new) == [("kernels", "onnxruntime 1", "onnxruntime 2")]
+    assert not records.differences(settings(noise="discrete", kernels="avx2"), settings(noise="discrete"))
 
 
 @pytest.mark.parametrize(
@@ -595,3 +602,187 @@ def test_importing_the_command_line_needs_no_pytorch() -> None:
     """The parts that need none are those that other commands use."""
     code = "import sys; import intrs.pgd.records, intrs.cli.attack; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# --- as a function ---------------------------------------------------------------------------------------------------
+
+
+def test_the_function_does_what_the_command_does(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    seen: list[Progress] = []
+    found = api.attack(
+        here / "tiny.onnx", "tiny.npz", "b", eps=(0, 0.1, "3/10"), steps=3, draws=4, n=200, seed=7, threads=1,
+        progress=seen.append,
+    )  # fmt: skip
+    assert without_time(here / "a" / records.TABLE) == without_time(here / "b" / records.TABLE)
+    assert (seen[0], seen[-1]) == (Progress(0, 24, "attacks", ""), Progress(24, 24, "attacks", "image 8 of 8, eps 0.3"))
+    assert [path.name for path in found.paths] == ["attack.tsv", "eps-0.npz", "eps-0.1.npz", "eps-0.3.npz"]
+    assert all(path.is_file() for path in found.paths)
+    assert found.rows == records.read(here / "b")[1] == pgd.read(here / "b").rows
+    for at, k in zip(found.summary, range(3), strict=True):
+        mine = found.rows[k::3]
+        assert (at.images, at.correct) == (8, sum(row.correct for row in mine))
+        assert at.lost == sum(row.clean == row.label and row.predict != row.label for row in mine)
+    assert f"correct {found.summary[0].correct} at eps 0, " in repr(found)
+    assert len(repr(found)) < 300
+
+
+def test_the_command_announces_what_was_opened_and_the_function_prints_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert here.is_dir()
+    request, begun = Attack(model="tiny.onnx", data="tiny.npz", max=1, eps=("0.1",), steps=1, n=100, seed=1), []
+    pgd.attack(request, Path("a"), announce=lambda campaign: begun.append((len(campaign.records), campaign.seed)))
+    pgd.attack(request, Path("a"), announce=lambda campaign: begun.append((len(campaign.records), campaign.seed)))
+    assert begun == [(0, 1), (1, 1)]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_threads_are_set_for_the_attack_alone(here: Path) -> None:
+    torch, seen = room("torch"), []
+    assert here.is_dir()
+    before = torch.get_num_threads()
+    request = Attack(model="tiny.onnx", data="tiny.npz", max=1, eps=("0.1",), steps=1, n=100, threads=before + 1)
+    pgd.attack(request, Path("a"), progress=lambda _: seen.append(torch.get_num_threads()))
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def replaced(path: Path) -> None:
+    path.rename(path.with_name("old"))
+    path.write_bytes(path.with_name("old").read_bytes())
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
+
+
+@pytest.mark.parametrize(("change", "words"), [(deleted, "deleted"), (replaced, "replaced"), (truncated, "was cut")])
+@pytest.mark.parametrize("last", [False, True])
+def test_records_that_another_program_changes_meanwhile(
+    intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch, change: Any, words: str, last: bool
+) -> None:
+    """Noticed before the next record is appended, and before the table is written."""
+    kept, count = records.Records.append, 8 if last else 2
+
+    def append(self: Any, *args: Any) -> None:
+        kept(self, *args)
+        if len(self) == count:
+            change(here / "a" / records.RECORDS)
+
+    monkeypatch.setattr(records.Records, "append", append)
+    code, _, err = intrs(*ATTACK, "a", *QUICK)
+    assert code == MISTAKE
+    assert words in err
+    assert "by another program while it was being written" in err
+    assert not (here / "a" / records.TABLE).exists()
+
+
+def test_more_records_than_images(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "a", *QUICK)[0] == 0
+    path = here / "a" / records.RECORDS
+    path.write_bytes(twice := path.read_bytes() * 2)
+    code, _, err = intrs(*ATTACK, "a", *QUICK)
+    assert (code, "more records than there are images" in err) == (MISTAKE, True)
+    assert path.read_bytes() == twice, "it is left as it was"
+
+
+# --- parts of one attack ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (("--first", "5"), ("--max", "5")),
+        (("--skip", "2"), ("--first", "1", "--skip", "2")),
+        (("--max", "4"), ("--first", "2", "--max", "4"), ("--first", "6")),
+        ((),),
+    ],
+    ids=["the end first", "interleaved", "overlapping", "one"],
+)
+def test_joined_parts_are_what_one_run_writes(intrs: Intrs, here: Path, parts: Any) -> None:
+    assert intrs(*ATTACK, "whole", *QUICK)[0] == 0
+    for k, span in enumerate(parts):
+        assert intrs(*ATTACK, f"p{k}", *QUICK, *span)[0] == 0
+    code, out, _ = intrs("attack", "--join", *(f"p{k}" for k in range(len(parts))), "--to", "all")
+    assert code == 0
+    assert out[out.index("Accuracy under attack") :].replace("all/", "whole/") in intrs(*ATTACK, "whole", *QUICK)[1]
+    assert without_time(here / "all" / records.TABLE) == without_time(here / "whole" / records.TABLE)
+    for name in ("attack.tsv.json", "eps-0.npz", "eps-0.1.npz", "eps-0.3.npz"):
+        assert (here / "all" / name).read_bytes() == (here / "whole" / name).read_bytes()
+    assert "8 of them done before" in intrs(*ATTACK, "all", *QUICK)[1], "the command takes it for its own"
+
+
+def join_error(*folders: str) -> str:
+    with pytest.raises(IntrsError) as caught:
+        pgd.join(folders, "all")
+    assert not Path("all").exists()
+    return str(caught.value)
+
+
+def test_parts_that_do_not_fit_together(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "p0", *QUICK, "--max", "2")[0] == 0
+    assert intrs(*ATTACK, "p1", *QUICK, "--first", "2", "--steps", "2", "--seed", "8")[0] == 0
+    assert intrs(*ATTACK, "p2", *QUICK, "--first", "4", "--max", "2")[0] == 0
+    words = join_error("p0", "p1")
+    assert "steps: 3 in p0, 2 in p1" in words
+    assert "seed: 0x7 in p0, 0x8 in p1" in words
+    assert "max" not in words
+    assert "image 2 of the data set, counted from 0, is in none of the parts" in join_error("p0", "p2")
+    assert "no attack was made here" in join_error("p0", "nothing")
+    assert "name the folders" in join_error()
+    (here / "p2" / records.TABLE).unlink()
+    assert "attack.tsv" in join_error("p0", "p2")
+    with pytest.raises(IntrsError, match="holds another attack"):
+        pgd.join(["p0"], "p1")
+
+
+def edit_table(folder: Path, column: str, value: str, line: int = 1) -> None:
+    path = folder / records.TABLE
+    lines = [text.split("\t") for text in path.read_text().splitlines()]
+    lines[line][records.COLUMNS.index(column)] = value
+    path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
+
+
+def test_parts_must_agree_where_they_overlap(intrs: Intrs, here: Path) -> None:
+    assert intrs(*ATTACK, "p0", *QUICK, "--max", "2")[0] == 0
+    assert intrs(*ATTACK, "p1", *QUICK, "--first", "1")[0] == 0
+    edit_table(here / "p1", "time", "0:00:09")
+    pgd.join(["p0", "p1"], "fine")  # how long it took is not a difference
+    edit_table(here / "p1", "clean", "-1")
+    assert "p0 and p1 differ on image 23: one was changed" in join_error("p0", "p1")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda a: edit_table(a, "idx", "4"), "not in order"),
+        (lambda a: edit_table(a, "eps", "0.3"), "not in order"),
+        (lambda a: edit_table(a, "counts", ",".join(["1"] * CLASSES)), "differ in its votes"),
+        (lambda a: (a / "eps-0.1.npz").write_bytes((a / "eps-0.3.npz").read_bytes()), "does not have it as"),
+        (lambda a: (a / "eps-0.1.npz").unlink(), "eps-0.1.npz"),
+        (lambda a: truncated(a / records.RECORDS), "finish the attack first"),
+        (lambda a: (a / records.RECORDS).write_bytes(bytes(10**6)), "larger than"),
+    ],
+)
+def test_damaged_parts(intrs: Intrs, here: Path, damage: Any, words: str) -> None:
+    assert intrs(*ATTACK, "p", *QUICK, "--max", "2")[0] == 0
+    damage(here / "p")
+    assert words in join_error("p")
+
+
+@pytest.mark.parametrize(
+    "argv", ["--join p", "--to x", "tiny.onnx tiny.npz a --join p --to x", "tiny.onnx --join p --to x"]
+)
+def test_how_to_join(intrs: Intrs, argv: str) -> None:
+    code, _, err = intrs("attack", *argv.split())
+    assert (code, "intrs attack --join DIR DIR ... --to DIR" in err) == (MISTAKE, True)
+
+
+def test_places_that_are_missing(intrs: Intrs) -> None:
+    code, _, err = intrs("attack", "tiny.onnx", "tiny.npz")
+    assert (code, "MODEL, DATA and OUTDIR are needed" in err) == (MISTAKE, True)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import intrs
-from intrs.cli import INTERRUPTED, main
+from intrs.cli import main
+from intrs.cli.screen import INTERRUPTED
 from intrs.errors import IntrsError
 from intrs.training import tfjs
 
@@ -356,11 +357,11 @@ def test_from_published_weights_to_a_certificate(
 
     whole = engine.Training._epoch
 
-    def stop(self: Any, epoch: int, meter: Any) -> Any:
+    def stop(self: Any, epoch: int) -> Any:
         if epoch in (1, 7) and len(self.kept.log) == epoch and (epoch, "seen") not in stopped:
             stopped.add((epoch, "seen"))
             raise KeyboardInterrupt
-        return whole(self, epoch, meter)
+        return whole(self, epoch)
 
     stopped: set[tuple[int, str]] = set()
     monkeypatch.setattr(engine.Training, "_epoch", stop)
@@ -388,7 +389,7 @@ def check_certificate(run: Path, data: Path) -> None:
     network = intrs.load(run / "tiny-sigma0.25.onnx")
     smooth = intrs.Smooth(network, intrs.Noise.of("discrete", "0.25"), seed=1)
     test = intrs.open_data(data, "test")
-    outcomes = [smooth.certify(test.images[i], n0=50, n=500, image_index=i) for i in range(6)]
+    outcomes = [smooth.certify(test.images[i], n0=50, n=500, index=i) for i in range(6)]
     right = [o for i, o in enumerate(outcomes) if isinstance(o, intrs.Certified) and o.label == test.labels[i]]
     assert len(right) >= 4
 

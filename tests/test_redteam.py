@@ -155,7 +155,8 @@ def test_verify_notices_every_alteration(tmp_path: Path) -> None:
 def test_the_alterations_alter(tmp_path: Path) -> None:
     tampering = script("tampering")
     model, data = save_model(tmp_path / "m.onnx"), save_images(tmp_path / "d.npz")
-    path = tampering.make(tmp_path, 3, str(model), str(data))["certify"]
+    (tmp_path / "runs").mkdir()
+    path = tampering.make(tmp_path / "runs", 3, str(model), str(data))["certify"]
     table, sidecar = path.read_text(), Path(f"{path}.json").read_text()
     made = list(tampering.alterations(path))
     assert len(made) > 200

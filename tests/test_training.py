@@ -12,6 +12,7 @@ import time
 from dataclasses import MISSING, fields
 from fractions import Fraction
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,12 @@ import pytest
 from PIL import Image
 
 import intrs
-from intrs.cli import INTERRUPTED, MISTAKE, main
+from intrs import training
+from intrs.cli import main
 from intrs.cli.arguments import parse
+from intrs.cli.screen import INTERRUPTED, MISTAKE
 from intrs.errors import IntrsError
+from intrs.progress import Progress
 from intrs.training.recipe import Recipe, plain_sigma
 
 if TYPE_CHECKING:
@@ -76,7 +80,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Train:
     """Run the command in this process; exit code, stdout, stderr."""
     # For the life of a process; nothing for the one that runs all tests.
-    monkeypatch.setattr(room("memory"), "keep_freed_memory", lambda: True)
+    monkeypatch.setattr("intrs.cli.train.keep_freed_memory", lambda: True)
 
     def call(*argv: object) -> tuple[int, str, str]:
         code = main(["train", *map(str, argv)])
@@ -202,6 +206,64 @@ def test_card(run: Path, data: Path) -> None:
     assert "tmp" not in json.dumps(card)  # no paths of this machine
 
 
+def test_the_function_does_what_the_command_does(
+    run: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch, seen, entries, begun = pytest.importorskip("torch"), list[Progress](), list[dict[str, Any]](), []
+    before = torch.get_num_threads()
+    made = training.train(
+        data, "resnet8", tmp_path / "x", sigma=0.25, epochs=5, qat_epochs="3", batch=32, lr=0.1, threads=1,
+        progress=seen.append, on_start=lambda session: begun.append(len(session.log)), on_epoch=entries.append,
+    )  # fmt: skip
+    assert weights(made.folder) == weights(run)
+    assert made.results == read(run / "results.json") == read(made.folder / "results.json")
+    assert {form: path.read_bytes() for form, path in made.networks.items()} == {
+        form: (run / path.name).read_bytes() for form, path in made.networks.items()
+    }
+    mine, theirs = read(made.card), read(run / "resnet8-sigma0.25.json")
+    call = "intrs.train('stripes', 'resnet8', 'x', sigma='0.25', epochs=5, qat_epochs=3, batch=32, lr=0.1)"
+    assert mine["command"] == call
+    assert mine["recipe"] == theirs["recipe"]
+    assert begun == [0]
+    assert entries == made.log == read(made.folder / "state.json")["log"]
+    images = 8 * 6 * 32
+    assert seen[0] == Progress(0, images, "images", "")
+    assert max(each.done for each in seen if each.unit == "images") == images
+    assert seen[-1].unit == "test images"
+    assert made.faithful
+    assert f"the integer network is right on {100 * made.results['noisy_accuracy']['integer']:.2f} %" in repr(made)
+    assert len(repr(made)) < 300
+    assert torch.get_num_threads() == before
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sigma": None}, "sigma says how much noise"),
+        ({"sigma": [0.25]}, "sigma: expected a number such as 0.25 or 1/4, got list [0.25]"),
+        ({"batch": 2.5}, "batch: expected a positive integer, got 2.5"),
+        ({"epochs": -1}, "epochs: expected an integer of at least 0, got -1"),
+        ({"threads": None}, "threads: expected an integer of at least 0, got None"),
+        ({"lr": "fast"}, "lr must be a number between 0 and 100, got 'fast'"),
+        ({"eta": 0.5}, "lam and eta are weights of the consistency objective"),
+        ({"seed": -1}, "the seed must be an integer"),
+    ],
+)
+def test_wrong_settings_get_a_sentence(data: Path, tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+    room("engine")
+    with pytest.raises(IntrsError, match=re.escape(words)):
+        training.train(data, "resnet8", tmp_path / "x", **{"sigma": 0.25} | settings)
+    assert not (tmp_path / "x").exists()
+
+
+def test_importing_the_room_needs_no_pytorch() -> None:
+    code = (
+        "import sys, intrs.training.recipe, intrs.training.card; intrs.training.train; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 # --- Going on --------------------------------------------------------------------------------------------------------
 
 
@@ -278,10 +340,10 @@ def test_interrupted_says_how_to_go_on(
 ) -> None:
     training, whole = room("engine").Training, room("engine").Training._epoch
 
-    def stop(self: Any, epoch: int, meter: Any) -> Any:
+    def stop(self: Any, epoch: int) -> Any:
         if epoch == 1:
             raise KeyboardInterrupt
-        return whole(self, epoch, meter)
+        return whole(self, epoch)
 
     monkeypatch.setattr(training, "_epoch", stop)
     code, _, err = train(data, "resnet8", tmp_path / "x", *SHORT)
@@ -304,10 +366,7 @@ def test_not_a_number(data: Path, tmp_path: Path, train: Train, monkeypatch: pyt
 
 
 def test_damaged_checkpoints_are_refused(run: Path, data: Path, tmp_path: Path, train: Train) -> None:
-    folder = tmp_path / "x"
-    folder.mkdir()
-    for path in run.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    folder = copied(run, tmp_path / "x")
     path = folder / "epoch-008.safetensors"
     changed = bytearray(path.read_bytes())
     changed[-1] ^= 1
@@ -324,12 +383,56 @@ def test_damaged_checkpoints_are_refused(run: Path, data: Path, tmp_path: Path, 
         assert (code, words in err) == (MISTAKE, True)
 
 
+def edit_state(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    state = read(folder / "state.json")
+    edit(state)
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def copied(run: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in run.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda state: state["recipe"].pop("data_sha256"), "does not say which data it is for"),
+        (lambda state: state.update(recipe={}), "does not say which data it is for"),
+        (lambda state: state["recipe"].update(hold_out="30"), "hold_out or weights are malformed"),
+        (lambda state: state["recipe"].update(weights=7), "hold_out or weights are malformed"),
+        (lambda state: state["recipe"].update(start={"weights_sha256": ""}), "a recipe is missing"),
+        (lambda state: state["recipe"].update(start=[1]), "a recipe is missing"),
+        (lambda state: state["recipe"].update(start={"recipe": {}}), "does not say which data it is for"),
+    ],
+)
+def test_damaged_states_to_start_from(
+    run: Path, data: Path, tmp_path: Path, train: Train, edit: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    edit_state(start := copied(run, tmp_path / "start"), edit)
+    argv = ("--sigma", ".25", "--batch", 32, "--hold-out", 30, "--start", start)
+    code, _, err = train(data, "resnet8", tmp_path / "x", *argv)
+    assert (code, words in err) == (MISTAKE, True), err
+    assert str(start / "state.json") in err
+
+
+@pytest.mark.parametrize("change", [{"seconds": None}, {"threads": "1"}, {"epoch": 7}])
+def test_damaged_logs_are_not_continued(
+    run: Path, data: Path, tmp_path: Path, train: Train, change: dict[str, Any]
+) -> None:
+    edit_state(folder := copied(run, tmp_path / "x"), lambda state: state["log"][2].update(change))
+    code, _, err = train(data, "resnet8", folder, *SHORT)
+    assert (code, "entry 3 of its log is damaged" in err) == (MISTAKE, True), err
+
+
 def test_one_process_a_folder(data: Path, tmp_path: Path, train: Train) -> None:
     checkpoint = room("checkpoint")
     with contextlib.closing(checkpoint.Checkpoint(tmp_path / "x", recipe())):
         code, _, err = train(data, "resnet8", tmp_path / "x", *SHORT)
     assert code == MISTAKE
-    assert "another process trains in this folder" in err
+    assert f"another process is writing {tmp_path / 'x'}" in err
 
 
 # --- Other kinds of run ----------------------------------------------------------------------------------------------
@@ -461,19 +564,21 @@ def test_batch_norm_stands_still_at_the_end() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"sigma": ""}, "--sigma says how much noise"),
+        ({"sigma": ""}, "sigma says how much noise"),
         ({"sigma": "9"}, "between 0.01 and 4"),
         ({"sigma": "much"}, "expected a number"),
         ({"noise": "white"}, "noise must be one of integer, continuous, none"),
-        ({"noise": "none"}, "leave --sigma out"),
+        ({"noise": "none"}, "takes no sigma"),
         ({"noise": "none", "sigma": "", "objective": "consistency", "copies": 2}, "all copies of an image are alike"),
-        ({"objective": "consistency"}, "--copies must be 2 or more"),
-        ({"epochs": 0}, "give --start the folder"),
+        ({"objective": "consistency"}, "copies must be 2 or more"),
+        ({"epochs": 0}, "let start be the folder"),
         ({"epochs": 0, "qat_epochs": 0}, "nothing to train"),
         ({"epochs": 10**9}, "epochs must lie in"),
-        ({"lr": float("nan")}, "--lr must lie between"),
-        ({"momentum": 1.0}, "--momentum must lie between"),
-        ({"batch": 1}, "--batch must be 2 or more"),
+        ({"lr": float("nan")}, "lr must be a number between 0 and 100, got nan"),
+        ({"lr": "fast"}, "lr must be a number between 0 and 100, got 'fast'"),
+        ({"lr": True}, "lr must be a number"),
+        ({"momentum": 1.0}, "momentum must be a number between 0 and 0.9999, got 1.0"),
+        ({"batch": 1}, "batch must be 2 or more"),
         ({"precision": "fp8"}, "precision must be one of fp32, bf16"),
         ({"start": {}, "weights": "x.pth"}, "give one of them"),
     ],
@@ -536,13 +641,20 @@ def test_what_is_watched_was_not_trained_on_before(data: Path, tmp_path: Path) -
 
 
 def test_defaults_of_the_command_are_those_of_the_recipe() -> None:
-    args = vars(parse(["train", "stripes", "resnet8", "out", "--sigma", "0.25"]))
-    shared = {
-        field.name: field.default for field in fields(Recipe) if field.name in args and field.default is not MISSING
-    }
-    given = {name: args[name] for name in shared if args[name] is not None and name not in ("start", "weights")}
-    assert given == {name: shared[name] for name in given}
-    assert {"batch", "lr", "qat_lr", "momentum", "weight_decay", "pad", "qat_epochs", "hold_out"} <= set(given)
+    args = vars(parse(["train", "stripes", "resnet8", "out"]))
+    named = {name: p.default for name, p in signature(training.train).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    for callback in ("progress", "on_start", "on_epoch", "command"):
+        del named[callback]
+    assert {name: args[name] for name in named} == named
+    recipes = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
+    mine = {name: value for name, value in named.items() if name in recipes and value is not None}
+    assert mine == {name: recipes[name] for name in mine}
+    assert len(mine) > 12
+
+
+def test_settings_of_the_recipe_can_all_be_given() -> None:
+    found = {"data_sha256", "weights_sha256"}  # not asked for but measured
+    assert {field.name for field in fields(Recipe)} - found <= set(signature(training.train).parameters)
 
 
 def test_layers_to_train(data: Path, tmp_path: Path, train: Train) -> None:
@@ -585,7 +697,7 @@ def test_data_that_do_not_fit() -> None:
         (whole, cut(whole, everything, 9), {}, "shape"),
         (cut(whole, everything, 7), cut(whole, everything, 7), {}, "8 x 8 pixels or more; these have 7 x 7"),
         (whole, whole, {"batch": 500}, "do not fill a batch of 500"),
-        (whole, whole, {"pad": 12}, "--pad 12 is too much"),
+        (whole, whole, {"pad": 12}, "pad 12 is too much"),
     ):
         with pytest.raises(IntrsError, match=re.escape(words)):
             check(train, test, recipe(**changes))
@@ -594,12 +706,12 @@ def test_data_that_do_not_fit() -> None:
 
 def test_command_line_mistakes(data: Path, tmp_path: Path, train: Train) -> None:
     for argv, words in (
-        ((data, "resnet8", tmp_path / "x"), "--sigma says how much noise"),
-        ((data, "resnet8", tmp_path / "x", *SHORT, "--lambda", 3), "belong to --objective consistency"),
+        ((data, "resnet8", tmp_path / "x"), "sigma says how much noise"),
+        ((data, "resnet8", tmp_path / "x", *SHORT, "--lambda", 3), "weights of the consistency objective"),
         ((tmp_path / "none", "resnet8", tmp_path / "x", *SHORT), "none"),
         ((data / "train", "resnet8", tmp_path / "x", *SHORT), "no split 'train'"),
         ((data, "resnet8", tmp_path / "x", *SHORT, "--start", tmp_path), "no float.safetensors"),
-        ((data, "resnet8", data / "train/a/000.png", *SHORT), "cannot be the run's folder"),
+        ((data, "resnet8", data / "train/a/000.png", *SHORT), "cannot train in"),
         ((data, "resnet8", tmp_path / "x", *SHORT, "--weights", data), "resnet8 begins with random weights"),
         ((data, "resnet50", tmp_path / "x", *SHORT), "resnet50 takes images of 32 x 32 pixels or more"),
     ):
@@ -608,7 +720,7 @@ def test_command_line_mistakes(data: Path, tmp_path: Path, train: Train) -> None
 
 
 def test_without_pytorch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("intrs.cli.train.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr("intrs.training.pytorch.find_spec", lambda name: None if name == "torch" else object())
     assert main(["train", "cifar10", "resnet20", "x", "--sigma", "0.25"]) == MISTAKE
     err = capsys.readouterr().err
     assert "training needs torch: pip install 'intrs[train]'" in err
@@ -647,7 +759,7 @@ def test_evaluation_counts_its_work_and_takes_the_fake_quantized_network_in_floa
 ) -> None:
     evaluate, checkpoint, torch = room("evaluate"), room("checkpoint"), import_module("torch")
     test, task = intrs.open_data(data, "test"), room("architectures").Task.of(intrs.open_data(data, "train"))
-    kinds, seen, predictor = [], dict[str, int](), evaluate.predictor
+    kinds, seen, predictor = [], list[Progress](), evaluate.predictor
 
     def watched(model: Any) -> Any:
         kinds.append(next(model.parameters()).dtype)
@@ -657,11 +769,13 @@ def test_evaluation_counts_its_work_and_takes_the_fake_quantized_network_in_floa
     files = {"fp32": run / "resnet8-sigma0.25-fp32.onnx", "int8": run / "resnet8-sigma0.25.onnx"}
     kept = checkpoint.Checkpoint(run, Recipe(**read(run / "state.json")["recipe"]))
     with contextlib.closing(kept):
-        found = evaluate.evaluate(kept, task, test, files, lambda done, note: seen.update({note: done}))
+        found = evaluate.evaluate(kept, task, test, files, seen.append)
     assert found == read(run / "results.json")
     assert kinds == [torch.float32, torch.float64]
-    assert max(seen.values()) == evaluate.work(test, files) == 6 * len(test)
-    assert set(seen) == {f"accuracy of the {name} network" for name in ("fp32", "fake-quantized", "integer")}
+    assert (seen[0].done, seen[-1].done) == (0, 6 * len(test))
+    assert {(each.total, each.unit) for each in seen} == {(6 * len(test), "test images")}
+    names = ("fp32", "fake-quantized", "integer")
+    assert {each.note for each in seen[1:]} == {f"accuracy of the {name} network" for name in names}
 
 
 def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
@@ -670,7 +784,7 @@ def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
     task, kept = room("architectures").Task.of(images), room("checkpoint").Checkpoint(tmp_path, recipe)
     training, types = engine.Training(recipe, task, images, images, kept), []
     training.model.register_forward_hook(lambda model, _, out: types.append(out.dtype) if model.training else None)
-    training.run(lambda *_: None, lambda entry: types.append(entry["epoch"]))
+    training.run(on_epoch=lambda entry: types.append(entry["epoch"]))
     kept.close()
     low, full = engine.torch.bfloat16, engine.torch.float32
     first, second, third = types.index(1), types.index(2), types.index(3)

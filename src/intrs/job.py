@@ -274,7 +274,7 @@ def _least_n(judge: Judge) -> int | None:
 def open_job(request: Certify | Predict, model: Model | None = None, data: Images | None = None) -> Job:
     """The job that was asked for; model and data that are open already are not opened again."""
     model = model or open_model(request.model)
-    noise = Noise.of(request.noise, request.sigma or _trained_sigma(model))
+    noise = Noise.of(request.noise, request.sigma or trained_sigma(model))
     network = opened_network(model, request, noise)
     data = data or open_data(request.data, request.split)
     check_fit(network, model, data)
@@ -301,7 +301,8 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
     return Job(run, model, data, _smooth(run, network, request.threads), request.seed is not None)
 
 
-def _trained_sigma(model: Model) -> str:
+def trained_sigma(model: Model) -> str:
+    """The sigma that a model was trained for; SettingsError if it does not say."""
     if not model.trained_sigma:
         raise SettingsError(f"{model.name} does not say for which noise it was trained; give sigma, such as 0.25")
     return model.trained_sigma

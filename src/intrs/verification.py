@@ -74,9 +74,11 @@ class Verification:
         return replace(done, difference=f"{found}{excuse}") if found else done
 
     def _first_difference(self, progress: OnProgress | None) -> str | None:
-        positions, then, now = self.job.positions, self.run.noise_table, self.job.run.noise_table
-        if then and then != now:
-            return f"its description: noise_table is {then}, should be {now}"
+        positions = self.job.positions
+        for name in ("noise_table", "dimension", "classes"):  # which files of earlier versions do not have
+            then, now = getattr(self.run, name), getattr(self.job.run, name)
+            if then and then != now:
+                return f"its description: {name} is {then}, should be {now}"
         if len(self.rows) > len(positions):
             return f"line {len(positions) + 2}: more lines than the {len(positions)} images of the run"
         for i, (row, position) in enumerate(zip(self.rows, positions, strict=False)):

@@ -10,6 +10,15 @@ from intrs import zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.request import MOST, REQUESTS, Attack, Certify, Request
+from intrs.training.recipe import (
+    CONSISTENCY,
+    EPOCHS_AFTER_START,
+    NOISES,
+    OBJECTIVES,
+    PRECISIONS,
+    SCHEDULES,
+    Recipe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,62 +206,68 @@ def _add_train(parser: Parser) -> None:
     )
     parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
     parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
-    noises = ("integer", "continuous", "none")
-    parser.add_argument("--noise", choices=noises, default="integer", help="its law; none takes no sigma (integer)")
-    objectives = ("augment", "consistency")
-    parser.add_argument("--objective", choices=objectives, default="augment", help="what is minimised (augment)")
-    parser.add_argument("--lambda", dest="lam", type=float, metavar="L", help="of consistency (10)")
-    parser.add_argument("--eta", type=float, metavar="E", help="of consistency (0.5)")
-    parser.add_argument("--copies", type=_count, metavar="M", help="noisy copies an image (1; consistency 2)")
+    words = f"its law; none takes no sigma ({Recipe.noise})"
+    parser.add_argument("--noise", choices=NOISES, default=Recipe.noise, help=words)
+    words = f"what is minimised ({Recipe.objective})"
+    parser.add_argument("--objective", choices=OBJECTIVES, default=Recipe.objective, help=words)
+    lam, eta, copies = CONSISTENCY.values()
+    words = f"weight of the consistency term in the consistency loss ({lam:g})"
+    parser.add_argument("--lambda", dest="lam", type=float, metavar="L", help=words)
+    words = f"weight of the entropy term in the consistency loss ({eta:g})"
+    parser.add_argument("--eta", type=float, metavar="E", help=words)
+    words = f"noisy copies per image ({Recipe.copies}; consistency {copies})"
+    parser.add_argument("--copies", type=_count, metavar="M", help=words)
     _add_recipe(parser)
     words = "begin with the float weights of the run in DIR"
     parser.add_argument("--start", type=Path, metavar="DIR", help=words)
     words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
     parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
     words = "leave the layers before NAME as they are, such as layer4 (train all)"
-    parser.add_argument("--train-from", default="", metavar="NAME", help=words)
+    parser.add_argument("--train-from", default=Recipe.train_from, metavar="NAME", help=words)
     words = "watch K training images after every epoch, and do not train on them (watch test images)"
-    parser.add_argument("--hold-out", type=_count, default=0, metavar="K", help=words)
-    parser.add_argument("--seed", type=_seed, default=0, metavar="K", help="256 bits, decimal or 0x... (0)")
+    parser.add_argument("--hold-out", type=_count, default=Recipe.hold_out, metavar="K", help=words)
+    words = f"256 bits, decimal or 0x... ({Recipe.seed})"
+    parser.add_argument("--seed", type=_seed, default=Recipe.seed, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
 
 
 def _add_recipe(parser: Parser) -> None:
-    """Defaults are those of `Recipe`, which is too heavy to import here."""
-    words = "epochs in float (30; 0 with --start)"
+    words = f"epochs in float ({Recipe.epochs}; {EPOCHS_AFTER_START} with --start)"
     parser.add_argument("--epochs", type=_whole, metavar="N", help=words)
-    words = "epochs with quantization; 0 ends with a float network (8)"
-    parser.add_argument("--qat-epochs", type=_whole, default=8, metavar="N", help=words)
-    parser.add_argument("--batch", type=_count, default=256, metavar="B", help="images a step (256)")
-    parser.add_argument("--lr", type=float, default=0.2, metavar="R", help="largest learning rate in float (0.2)")
-    parser.add_argument("--qat-lr", type=float, default=0.02, metavar="R", help="the same with quantization (0.02)")
-    parser.add_argument(
-        "--schedule", choices=("one-cycle", "step"), default="one-cycle", help="of the rate (one-cycle)"
-    )
-    parser.add_argument("--momentum", type=float, default=0.9, metavar="M", help="Nesterov momentum (0.9)")
-    parser.add_argument("--weight-decay", type=float, default=2e-4, metavar="W", help="of weights alone (0.0002)")
-    parser.add_argument("--no-flip", action="store_true", help="do not mirror images: for digits and letters")
-    parser.add_argument("--pad", type=_whole, default=4, metavar="P", help="shift images by up to P pixels (4)")
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "bf16"),
-        default="fp32",
-        help="of convolutions; the last epoch with quantization is in fp32 (fp32)",
-    )
+    words = f"epochs with quantization; 0 ends with a float network ({Recipe.qat_epochs})"
+    parser.add_argument("--qat-epochs", type=_whole, default=Recipe.qat_epochs, metavar="N", help=words)
+    words = f"images per step ({Recipe.batch})"
+    parser.add_argument("--batch", type=_count, default=Recipe.batch, metavar="B", help=words)
+    words = f"largest learning rate in float ({Recipe.lr})"
+    parser.add_argument("--lr", type=float, default=Recipe.lr, metavar="R", help=words)
+    words = f"largest learning rate with quantization ({Recipe.qat_lr})"
+    parser.add_argument("--qat-lr", type=float, default=Recipe.qat_lr, metavar="R", help=words)
+    words = f"of the learning rate in float ({Recipe.schedule})"
+    parser.add_argument("--schedule", choices=SCHEDULES, default=Recipe.schedule, help=words)
+    words = f"Nesterov momentum ({Recipe.momentum})"
+    parser.add_argument("--momentum", type=float, default=Recipe.momentum, metavar="M", help=words)
+    words = f"of weights alone ({Recipe.weight_decay})"
+    parser.add_argument("--weight-decay", type=float, default=Recipe.weight_decay, metavar="W", help=words)
+    words = "do not mirror images: for digits and letters"
+    parser.add_argument("--no-flip", dest="flip", action="store_false", default=Recipe.flip, help=words)
+    words = f"shift images by up to P pixels ({Recipe.pad})"
+    parser.add_argument("--pad", type=_whole, default=Recipe.pad, metavar="P", help=words)
+    words = f"of convolutions; the last epoch with quantization is in fp32 ({Recipe.precision})"
+    parser.add_argument("--precision", choices=PRECISIONS, default=Recipe.precision, help=words)
 
 
 def _add_attack(parser: Parser) -> None:
     parser.set_defaults(call="attack:attack")
     words = "an int8 ONNX file, a float one of `intrs train`, or a model that ships"
-    parser.add_argument("model", metavar="MODEL", help=words)
-    parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
-    parser.add_argument("out", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
+    parser.add_argument("model", nargs="?", metavar="MODEL", help=words)
+    parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
+    parser.add_argument("out", nargs="?", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
     parser.add_argument("--norm", choices=("l2", "linf"), default=Attack.norm, help="of the perturbation (l2)")
     words = "radii, as fractions of the pixel range (the paper's)"
     parser.add_argument("--eps", type=_list, default=Attack.eps, metavar="E,E,...", help=words)
     parser.add_argument("--steps", type=_count, metavar="K", help="of the descent (20 in l2, 7 in linf)")
     parser.add_argument(
-        "--draws", type=_count, default=Attack.draws, metavar="K", help=f"noisy copies a step ({Attack.draws})"
+        "--draws", type=_count, default=Attack.draws, metavar="K", help=f"noisy copies per step ({Attack.draws})"
     )
     parser.add_argument(
         "--restarts", type=_count, default=Attack.restarts, metavar="K", help="starts; the best counts (1)"
@@ -261,11 +276,14 @@ def _add_attack(parser: Parser) -> None:
     parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
     words = " (what the model says; 0: the network without smoothing)"
     _add_noise(parser, required=False, words=words, laws=LAWS)
-    parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes an answer ({Attack.n})")
+    parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
     _add_alpha(parser)
-    _add_images(parser)
+    _add_images(parser, "`intrs attack --join`")
     _add_engine(parser)
     _add_loader(parser)
+    words = "attack nothing: put folders that hold parts of one attack (--first, --skip, one --seed) together"
+    parser.add_argument("--join", nargs="+", type=Path, metavar="DIR", help=words)
+    parser.add_argument("-o", "--to", type=Path, metavar="DIR", help="with --join: folder for the whole attack")
 
 
 def _add_reproduce(parser: Parser) -> None:
@@ -342,9 +360,9 @@ def _add_alpha(parser: Parser) -> None:
     parser.add_argument("--alpha", default=Request.alpha, metavar="A", help=words)
 
 
-def _add_images(parser: Parser) -> None:
+def _add_images(parser: Parser, joiner: str = "`intrs report --join`") -> None:
     parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
-    words = f"begin with image K, counted from 0 ({Request.first}); `intrs report --join` puts parts together"
+    words = f"begin with image K, counted from 0 ({Request.first}); {joiner} puts parts together"
     parser.add_argument("--first", type=_whole, default=Request.first, metavar="K", help=words)
     words = f"take every K-th image from there on ({Request.skip})"
     parser.add_argument("--skip", type=_count, default=Request.skip, metavar="K", help=words)

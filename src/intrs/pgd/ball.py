@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from intrs.errors import IntrsError
+from intrs.errors import SettingsError
 from intrs.exact import parse_fraction
 from intrs.noise import PIXEL_RANGE
 
@@ -37,7 +37,7 @@ class Ball:
         """The ball of a radius as it was written."""
         value = parse_fraction(eps, "eps")
         if not 0 <= value <= LARGEST_EPS:
-            raise IntrsError(f"eps, a fraction of the pixel range, must lie between 0 and {LARGEST_EPS}, not {eps}")
+            raise SettingsError(f"eps, a fraction of the pixel range, must lie between 0 and {LARGEST_EPS}, not {eps}")
         return cls(norm, value)
 
     @classmethod

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from intrs.errors import IntrsError
+from intrs.errors import ModelError
 from intrs.exchange.onnx.file import read_graph
 from intrs.exchange.onnx.tensors import to_array
 from intrs.exchange.refusal import Refusal
@@ -96,7 +96,7 @@ def is_float(path: Path) -> bool:
     try:
         return all(node.op in OPERATORS for node in read_graph(path).nodes)
     except Refusal as refusal:
-        raise IntrsError(f"{path}: {refusal}") from None
+        raise ModelError(f"{path}: {refusal}") from None
 
 
 def load_float(path: Path, pixels: str = "auto") -> FloatNet:
@@ -111,7 +111,7 @@ def load_float(path: Path, pixels: str = "auto") -> FloatNet:
         _try(net)
     except Refusal as refusal:
         where = f"{refusal.node}: " if refusal.node else ""
-        raise IntrsError(f"{path}: {where}{refusal}") from None
+        raise ModelError(f"{path}: {where}{refusal}") from None
     return net
 
 

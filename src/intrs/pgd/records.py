@@ -1,31 +1,30 @@
-"""The folder of an attack: what was done, how far it is, and what came of it. Nothing here needs PyTorch.
+"""The folder of an attack: what was asked, how far it is, and what came of it. Nothing here needs PyTorch.
 
 attack.tsv.json   all that is needed to repeat it, written first
-attacked.bin      one record an image, appended when the image is done: what a killed run continues from
-attack.tsv        one line an image and eps, written at the end
+attacked.bin      one record per image, appended when the image is done: what a killed run continues from
+attack.tsv        one line per image and eps, written at the end
 eps-0.25.npz      the attacked images of one eps, for `intrs predict` and `intrs certify`; written at the end
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import math
-import os
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from intrs.certificate import parse_alpha
 from intrs.data.npz import write_npz
-from intrs.errors import IntrsError
-from intrs.files import named, write_whole
+from intrs.errors import IntrsError, ResultsError
+from intrs.files import Appended, named, read_bounded, write_whole
 from intrs.noise import PIXEL_RANGE
-from intrs.pgd.ball import NORMS, Ball, Norm
-from intrs.results import LONGEST_TEXT, cell, integer, read_sidecar, sidecar_path
+from intrs.pgd.ball import Ball
+from intrs.request import Attack
+from intrs.results import cell, integer, read_sidecar, sidecar_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,60 +35,90 @@ if TYPE_CHECKING:
     from intrs.data.images import Images
 
 FORMAT = "intrs attack 1"
-TABLE, PROGRESS = "attack.tsv", "attacked.bin"
+TABLE, RECORDS = "attack.tsv", "attacked.bin"
 COLUMNS = (
     "idx", "label", "eps", "clean", "predict", "correct", "norm", "time", "n", "size", "clean_counts", "counts",
 )  # fmt: skip
 DIGITS = 6  # of a norm
 MOST_TABLE = 2**30
+LONGEST_TEXT = 10_000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is needed to repeat an attack; the sidecar is this as JSON. Numbers that must be exact are text."""
+    """An attack that can be repeated: the request with every choice made, and what was found when it was opened."""
 
-    model: str
-    identity: str
-    source: str  # the network that gave the gradients; empty if it is the model itself
-    source_identity: str
-    pixels: str
-    mean: str
-    std: str
-    data: str
-    split: str
+    request: Attack  # with nothing left open: sigma, eps, steps, seed and number of images are settled
+    identity: str  # of the model
+    source_identity: str  # of the network that gave the gradients; empty if it is the model itself
     data_sha256: str
-    first: int
-    skip: int
-    max: int  # number of images
-    norm: Norm
-    eps: str  # fractions of the pixel range, with commas
-    steps: int
-    draws: int
-    restarts: int
-    sigma: str  # 0: no noise, the network itself
-    noise: str
-    n: int
-    alpha: str
-    seed: str
     intrs: str
     torch: str
-    kernels: str
+    kernels: str  # the kernel set that ran, or the float engine
     python: str
     platform: str
 
     @property
     def balls(self) -> list[Ball]:
         """One for each eps."""
-        return [Ball.of(self.norm, eps) for eps in self.eps.split(",")]
+        return [Ball.of(self.request.norm, eps) for eps in self.request.eps]
+
+    @property
+    def images(self) -> int:
+        """How many there are."""
+        assert self.request.max is not None
+        return self.request.max
+
+    @property
+    def seed(self) -> int:
+        """256 bits."""
+        assert self.request.seed is not None
+        return self.request.seed
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether there is noise, or the network itself is attacked."""
+        return self.request.sigma != "0"
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the sidecar. Numbers that must be exact are text."""
+        noise = self.request.noise if self.smoothed else ""
+        values = vars(self.request) | vars(self)
+        values |= {"eps": ",".join(self.request.eps), "seed": hex(self.seed), "noise": noise}
+        return {name: values[name] for name in FIELDS}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """The settings of a sidecar, checked field by field; ValueError says which one is wrong."""
+        values = {"first": 0} | found  # files of earlier versions do not have it
+        for name in FIELDS:
+            if not _fits(name, values.get(name)):
+                raise ValueError(f"field {name!r} is missing or wrong")
+        if not re.fullmatch("0x[0-9a-f]{1,64}", values["seed"]):
+            raise ValueError("field 'seed' is wrong")
+        try:
+            request = Attack.of(values | {"noise": values["noise"] or Attack.noise, "kernels": ""})
+            made = cls(request, **{field.name: values[field.name] for field in fields(cls) if field.name in FIELDS})
+            made.balls, parse_alpha(request.alpha)  # read now, so that what is wrong is said now
+        except IntrsError as error:
+            raise ValueError(str(error)) from None
+        return made
 
 
+FIELDS = (
+    "model", "identity", "source", "source_identity", "pixels", "mean", "std", "data", "split", "data_sha256", "first",
+    "skip", "max", "norm", "eps", "steps", "draws", "restarts", "sigma", "noise", "n", "alpha", "seed", "intrs",
+    "torch", "kernels", "python", "platform",
+)  # fmt: skip
+"""Of the sidecar, in its order. `max` is the number of images; sigma 0: no noise, the network itself."""
+NUMBERS = ("first", "skip", "max", "steps", "draws", "restarts", "n")
 MAY_DIFFER = ("model", "source", "data", "intrs", "torch", "kernels", "python", "platform")
 """Fields in which a run and its continuation need not agree: names and versions. Kernels are all the same in integers,
 but not those of continuous noise."""
 
 
 @dataclass(frozen=True)
-class Row:
+class AttackRow:
     """One line: what one attack did to one image. None: abstained."""
 
     idx: int
@@ -141,7 +170,7 @@ def norm_text(ball: Ball, size: int) -> str:
 
 def write_settings(folder: Path, settings: Settings) -> None:
     """Write the sidecar."""
-    text = json.dumps({"format": FORMAT, **asdict(settings)}, indent=1) + "\n"
+    text = json.dumps({"format": FORMAT, **settings.to_json()}, indent=1) + "\n"
     write_whole(sidecar_path(folder / TABLE), text.encode())
 
 
@@ -152,36 +181,26 @@ def read_settings(folder: Path) -> Settings | None:
         if not path.exists():
             return None
     try:
-        return _settings(read_sidecar(folder / TABLE, FORMAT))
+        return Settings.from_json(read_sidecar(folder / TABLE, FORMAT))
     except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{path}: not the description of an attack ({error})") from None
+        raise ResultsError(f"{path}: not the description of an attack ({error})") from None
 
 
-def _settings(found: dict[str, Any]) -> Settings:
-    values = {"first": 0} | found  # files of earlier versions do not have it
-    for field in fields(Settings):
-        if not _fits(field.name, field.type == "int", values.get(field.name)):
-            raise ValueError(f"field {field.name!r} is missing or wrong")
-    if values["norm"] not in NORMS or not re.fullmatch("0x[0-9a-f]{1,64}", str(values["seed"])):
-        raise ValueError("field 'norm' or 'seed' is wrong")
-    return Settings(**{field.name: values[field.name] for field in fields(Settings)})
-
-
-def _fits(name: str, number: bool, value: object) -> bool:
-    if number:
+def _fits(name: str, value: object) -> bool:
+    if name in NUMBERS:
         return type(value) is int and (name != "first") <= value < 2**63
     return type(value) is str and len(value) < LONGEST_TEXT
 
 
-def differences(old: Settings, new: Settings) -> list[str]:
-    """What forbids to continue `old` as `new`, one line a field."""
-    names = [field.name for field in fields(Settings) if field.name not in MAY_DIFFER]
-    names += ["kernels"] if new.noise == "continuous" else []
-    pairs = ((name, getattr(old, name), getattr(new, name)) for name in names)
-    return [f"{name}: {before} in the folder, {now} now" for name, before, now in pairs if before != now]
+def differences(old: Settings, new: Settings, parts: Sequence[str] = ()) -> list[tuple[str, object, object]]:
+    """The fields in which two attacks differ, so that one cannot go on as the other; `parts` are left out."""
+    one, two, may_differ = old.to_json(), new.to_json(), {*MAY_DIFFER, *parts}
+    if new.request.noise == "continuous":
+        may_differ -= {"kernels"}
+    return [(name, one[name], two[name]) for name in FIELDS if name not in may_differ and one[name] != two[name]]
 
 
-# --- Progress --------------------------------------------------------------------------------------------------------
+# --- Records ---------------------------------------------------------------------------------------------------------
 
 
 def record_type(balls: int, classes: int, image_shape: tuple[int, ...]) -> np.dtype[Any]:
@@ -192,63 +211,66 @@ def record_type(balls: int, classes: int, image_shape: tuple[int, ...]) -> np.dt
     ])  # fmt: skip
 
 
-class Progress:
-    """The records of a folder, open for appending and locked against other processes."""
+def open_records(folder: Path, settings: Settings) -> Appended:
+    """The file of records, once it is settled that the folder holds this attack or nothing; the sidecar is written."""
+    with named(folder, "write"):
+        folder.mkdir(parents=True, exist_ok=True)
+    file = Appended(folder / RECORDS)
+    try:
+        _settle(folder, file.size, settings)
+        write_settings(folder, settings)
+    except BaseException:
+        file.close(drop_if_empty=True)
+        raise
+    return file
+
+
+def _settle(folder: Path, size: int, settings: Settings) -> None:
+    old = read_settings(folder)
+    if old and (found := differences(old, settings)):
+        lines = "\n  ".join(f"{name}: {before} in the folder, {now} now" for name, before, now in found)
+        raise ResultsError(f"{folder} holds another attack; name another folder, or use its settings:\n  {lines}")
+    if not old and (size or (folder / TABLE).exists()):
+        raise ResultsError(f"{folder} holds results, but {sidecar_path(folder / TABLE)}, which describes them, is gone")
+
+
+class Records:
+    """What was done to the images so far: a file open for appending and locked against other processes."""
 
     def __init__(self, folder: Path, settings: Settings, data: Images, positions: Sequence[int], classes: int) -> None:
-        self.path = folder / PROGRESS
         self._settings, self._data, self._positions = settings, data, positions
         self._type = record_type(len(settings.balls), classes, data.image_shape)
-        with named(self.path, "write"):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._file = open_records(folder, settings)
+        self.folder = folder
         try:
-            self._lock()
-            self._begin(folder)
-            self.records = self._read()
+            self.kept = self._read()
         except BaseException:
-            os.close(self._descriptor)
+            self._file.close()
             raise
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise IntrsError(f"another process attacks in {self.path.parent}; wait for it, or name another") from None
-
-    def _begin(self, folder: Path) -> None:
-        """Settle, before anything is written, that this is our folder and our attack."""
-        old = read_settings(folder)
-        if old and (found := differences(old, self._settings)):
-            raise IntrsError(
-                f"{folder} holds another attack; name another folder, or use its settings:\n  " + "\n  ".join(found)
-            )
-        if not old and (os.fstat(self._descriptor).st_size or (folder / TABLE).exists()):
-            raise IntrsError(
-                f"{folder} holds results, but {sidecar_path(folder / TABLE)}, which describes them, is gone"
-            )
-        write_settings(folder, self._settings)
+    def __len__(self) -> int:
+        """How many images are done."""
+        return len(self.kept)
 
     def _read(self) -> list[NDArray[Any]]:
         """The whole records; what a kill left of another one is cut off."""
-        with named(self.path, "read"):
-            size = os.fstat(self._descriptor).st_size
-            count = min(size // self._type.itemsize, len(self._positions))
-            with open(self._descriptor, "rb", closefd=False) as file:  # not pread, which ends at 2 GiB
-                file.seek(0)
-                found = np.frombuffer(file.read(count * self._type.itemsize), self._type)
-            os.ftruncate(self._descriptor, count * self._type.itemsize)
+        size, path = self._type.itemsize, self._file.path
+        if self._file.size > size * len(self._positions):
+            raise ResultsError(f"{path}: more records than there are images; the file was changed, remove it")
+        count = self._file.size // size
+        found = np.frombuffer(self._file.read()[: count * size], self._type)
         for record, position in zip(found, self._positions, strict=False):
             if fault := self._fault(record, position):
-                raise IntrsError(f"{self.path}, image {int(record['idx'])}: {fault}; the file was changed, remove it")
+                raise ResultsError(f"{path}, image {int(record['idx'])}: {fault}; the file was changed, remove it")
+        self._file.cut(count * size)
         return list(found)
 
     def _fault(self, record: NDArray[Any], position: int) -> str | None:
         if record["idx"] != self._data.indices[position] or not 0 <= record["seconds"] < 1e9:
             return f"image {self._data.indices[position]} was expected"
         counts = np.vstack([record["clean"][None], record["votes"]])
-        if counts.min() < 0 or (counts.sum(1) != self._settings.n).any():
-            return f"its votes are not {self._settings.n}"
+        if counts.min() < 0 or (counts.sum(1) != self._settings.request.n).any():
+            return f"its votes are not {self._settings.request.n}"
         changes = record["pixels"].astype(np.int64) - self._data.images[position]
         inside = (ball.size(change) <= ball.limit for ball, change in zip(self._settings.balls, changes, strict=True))
         return None if all(inside) else "a perturbation lies outside its ball"
@@ -259,30 +281,28 @@ class Progress:
         """Keep what was done to one image; on return it is with the operating system."""
         index = int(self._data.indices[position])
         record = np.array((index, seconds, tuple(clean), [tuple(v) for v in votes], pixels), self._type)
-        data, size = record.tobytes(), os.fstat(self._descriptor).st_size
-        with named(self.path, "write"):
-            try:
-                while data:
-                    data = data[os.write(self._descriptor, data) :]
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, size)
-                raise
-        self.records.append(record)
+        with named(self._file.path, "write"):
+            self._file.append(record.tobytes())
+        self.kept.append(record)
+
+    def check(self) -> None:
+        """Raise ResultsError if another program has changed the file meanwhile."""
+        self._file.check()
 
     def close(self) -> None:
         """Let others in."""
-        os.close(self._descriptor)
+        self._file.close()
 
 
 # --- What came of it -------------------------------------------------------------------------------------------------
 
 
-def write_results(folder: Path, rows: Sequence[Row], attacked: dict[str, Images]) -> list[Path]:
-    """Write table and images, each in one move; the paths."""
+def write_results(folder: Path, rows: Sequence[AttackRow], attacked: dict[str, Images]) -> None:
+    """Write table and images, each in one move."""
     text = "\t".join(COLUMNS) + "\n" + "".join(row.line() + "\n" for row in rows)
     write_whole(folder / TABLE, text.encode())
-    return [folder / TABLE, *(_write_images(folder / images_name(eps), images) for eps, images in attacked.items())]
+    for eps, images in attacked.items():
+        write_npz(folder / images_name(eps), images)
 
 
 def images_name(eps: str) -> str:
@@ -290,36 +310,22 @@ def images_name(eps: str) -> str:
     return f"eps-{eps.replace('/', 'over')}.npz"
 
 
-def _write_images(path: Path, images: Images) -> Path:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with named(path, "write"):
-        try:
-            write_npz(part, images)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    return path
-
-
-def read(folder: Path) -> tuple[Settings, list[Row]]:
+def read(folder: Path) -> tuple[Settings, list[AttackRow]]:
     """The description and the lines of a finished attack, as strict as `intrs.results.read`."""
     settings, path = read_settings(folder), folder / TABLE
     if settings is None:
-        raise IntrsError(f"{folder}: no attack was made here ({sidecar_path(path)} is missing)")
-    with named(path, "read"):
-        if path.stat().st_size > MOST_TABLE:
-            raise IntrsError(f"{path}: larger than the {MOST_TABLE:,} bytes that are taken")
-        lines = path.read_bytes().decode("ascii", "replace").splitlines()
+        raise ResultsError(f"{folder}: no attack was made here ({sidecar_path(path)} is missing)")
+    lines = read_bounded(path, MOST_TABLE).decode("ascii", "replace").splitlines()
     if not lines or lines[0] != "\t".join(COLUMNS):
-        raise IntrsError(f"{path}: its first line should name {' '.join(COLUMNS)}")
+        raise ResultsError(f"{path}: its first line should name {' '.join(COLUMNS)}")
     rows = []
     for number, line in enumerate(lines[1:], 2):
         try:
-            rows.append(Row.parse(line))
+            rows.append(AttackRow.parse(line))
         except ValueError as error:
-            raise IntrsError(f"{path}, line {number}: malformed ({error})") from None
-    if len(rows) != settings.max * len(settings.balls):
-        raise IntrsError(f"{path}: {len(rows):,} lines after the first, not {settings.max:,} for each eps")
+            raise ResultsError(f"{path}, line {number}: malformed ({error})") from None
+    if len(rows) != settings.images * len(settings.balls):
+        raise ResultsError(f"{path}: {len(rows):,} lines after the first, not {settings.images:,} for each eps")
     return settings, rows
 
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from intrs.errors import IntrsError
-from intrs.model import load
+from intrs.errors import ModelError
 from intrs.network import Network
 from intrs.pgd.float_net import is_float, load_float
 from intrs.pgd.twin import Twin
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from torch import nn
 
+    from intrs.model import Model
     from intrs.network import Shape
+    from intrs.request import Attack
     from intrs.votes import Classifier
 
 
@@ -42,16 +41,16 @@ class Victim:
         return int(np.argmax(found[0]))
 
 
-def open_victim(path: Path, **options: Any) -> Victim:
-    """A float file of `intrs train`, or whatever `intrs.load` takes, with its options."""
-    if is_float(path):
-        if options.get("mean") or options.get("std"):
-            raise IntrsError(f"{path}: a float network normalises its images itself; leave --mean and --std out")
-        net = load_float(path, options.get("pixels", "auto"))
+def open_victim(model: Model, request: Attack) -> Victim:
+    """A float file of `intrs train`, or whatever `intrs.load` takes."""
+    if (path := model.path) and is_float(path):
+        if request.mean or request.std:
+            raise ModelError(f"{path}: a float network normalises its images itself; leave mean and std out")
+        net = load_float(path, request.pixels)
         classes = len(_float_scores(net)(np.zeros((1, *net.input_shape), np.int32))[0])
         identity = hashlib.sha256(path.read_bytes()).hexdigest()
         return Victim(_float_scores(net), net, identity, net.input_shape, classes)
-    network = load(path, **options)
+    network = model.network(request.pixels, request.mean, request.std)
     return Victim(network, Twin(network), network.identity, network.input_shape, network.classes)
 
 

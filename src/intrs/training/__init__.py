@@ -1,1 +1,124 @@
-"""Training of integer networks under discrete noise.  PyTorch lives only here (and in ``intrs.pgd``)."""
+"""Training of integer networks under noise. PyTorch lives only here and in `intrs.pgd`; importing this needs none."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from intrs.exact import parse_count, parse_seed
+from intrs.progress import reporting
+from intrs.training import pytorch
+from intrs.training.recipe import MOST_EPOCHS, Recipe, objective_settings, plain_sigma
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from intrs.exact import Count, Number
+    from intrs.progress import Shown
+    from intrs.training.pipeline import Session
+
+__all__ = ["Recipe", "Trained", "train"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trained:
+    """A finished training run in its folder."""
+
+    folder: Path
+    recipe: Recipe
+    results: dict[str, Any]  # what results.json holds: accuracy of each form of the network, files, identity
+    log: list[dict[str, Any]]  # an entry per epoch
+    networks: dict[str, Path]  # "fp32", and "int8" if there were epochs with quantization
+    card: Path
+
+    @property
+    def faithful(self) -> bool:
+        """Whether the integer network follows the fake-quantized one as closely as can be asked for."""
+        from intrs.training.card import faithful
+
+        return faithful(self.results)
+
+    def __repr__(self) -> str:
+        form = "integer" if "int8" in self.networks else "fp32"
+        right, noisy = 100 * self.results["noisy_accuracy"][form], "noisy " if self.recipe.sigma else ""
+        words = f"the {form} network is right on {right:.2f} % of {self.results['test_images']:,} {noisy}test images"
+        return f"Trained({self.recipe.name} in {self.folder}: {words})"
+
+
+def train(
+    data: str | Path,
+    architecture: str,
+    outdir: str | Path,
+    *,
+    sigma: Number | None = None,
+    noise: str = Recipe.noise,
+    objective: str = Recipe.objective,
+    lam: float | None = None,
+    eta: float | None = None,
+    copies: Count | None = None,
+    epochs: Count | None = None,
+    qat_epochs: Count = Recipe.qat_epochs,
+    batch: Count = Recipe.batch,
+    lr: float = Recipe.lr,
+    qat_lr: float = Recipe.qat_lr,
+    schedule: str = Recipe.schedule,
+    momentum: float = Recipe.momentum,
+    weight_decay: float = Recipe.weight_decay,
+    flip: bool = Recipe.flip,
+    pad: Count = Recipe.pad,
+    precision: str = Recipe.precision,
+    start: str | Path | None = None,
+    weights: str | Path | None = None,
+    train_from: str = Recipe.train_from,
+    hold_out: Count = Recipe.hold_out,
+    seed: int | None = Recipe.seed,
+    threads: Count = 0,
+    progress: Shown = None,
+    on_start: Callable[[Session], object] | None = None,
+    on_epoch: Callable[[dict[str, Any]], object] | None = None,
+    command: Sequence[str] = (),
+) -> Trained:
+    """Train a network under noise, quantize and measure it; the same call continues an interrupted run.
+
+    `data` has the splits train and test; docs/training.md says what the settings mean. `lam`, `eta` and `copies` have
+    defaults by objective; `epochs` are those in float, none by default if `start`, the folder of another run, gives
+    the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
+
+    on_start is called once, when everything is opened and checked; on_epoch after every epoch, with its entry in the
+    log. `command` is for the model card: the words of the command that is being run; without it the card has this call.
+    """
+    pytorch.check_installed("training", "torch", "safetensors")
+    from intrs.training.pipeline import Places, open_session
+
+    settings = {
+        "sigma": "" if sigma in (None, "") else plain_sigma(sigma),
+        "noise": noise,
+        "objective": objective,
+        **objective_settings(objective, lam, eta, None if copies is None else parse_count(copies, "copies")),
+        "qat_epochs": parse_count(qat_epochs, "qat_epochs", 0, MOST_EPOCHS),
+        "batch": parse_count(batch, "batch"),
+        "lr": lr,
+        "qat_lr": qat_lr,
+        "schedule": schedule,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "flip": flip,
+        "pad": parse_count(pad, "pad", 0),
+        "precision": precision,
+        "seed": parse_seed(seed),
+        "train_from": train_from,
+        "hold_out": parse_count(hold_out, "hold_out", 0),
+    }
+    places = Places(str(data), Path(outdir), *(Path(path) if path else None for path in (start, weights)))
+    float_epochs = None if epochs is None else parse_count(epochs, "epochs", 0, MOST_EPOCHS)
+    with (
+        pytorch.threads(parse_count(threads, "threads", 0)),
+        contextlib.closing(open_session(architecture, places, float_epochs, settings)) as session,
+        reporting(progress) as report,
+    ):
+        if on_start:
+            on_start(session)
+        session.work(report, on_epoch)
+        return session.finish(report, command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from intrs.errors import IntrsError
+from intrs.errors import DataError, SettingsError
 from intrs.noise import PIXEL_RANGE
 from intrs.training import bottleneck
 from intrs.training.resnet import ResNet
@@ -75,7 +75,7 @@ def architecture(name: str) -> Architecture:
     for pattern, make in _KNOWN.items():
         if match := re.fullmatch(pattern, name, re.ASCII):
             return make(match)
-    raise IntrsError(
+    raise SettingsError(
         f"no architecture {name!r}; there are resnet8, resnet14, resnet20 and so on (resnetN with N = 6n+2), and "
         "resnet50 and resnet50-v1 for large images"
     )
@@ -92,16 +92,16 @@ def check_images(name: str, image_shape: tuple[int, int, int]) -> None:
     """Refuse images that are too small for the architecture."""
     (height, width, channels), kind = image_shape, architecture(name)
     if min(height, width) < (least := kind.smallest):
-        raise IntrsError(f"{name} takes images of {least} x {least} pixels or more; these have {width} x {height}")
+        raise DataError(f"{name} takes images of {least} x {least} pixels or more; these have {width} x {height}")
     if kind.form and channels != len(kind.form.mean):
-        raise IntrsError(f"{name} takes images of {len(kind.form.mean)} channels, RGB; these have {channels}")
+        raise DataError(f"{name} takes images of {len(kind.form.mean)} channels, RGB; these have {channels}")
 
 
 def _cifar_resnet(match: re.Match[str]) -> Architecture:
     layers = int(match[1])
     n, rest = divmod(layers - 2, 6)
     if rest or not 1 <= n <= (MOST_LAYERS - 2) // 6:
-        raise IntrsError(f"resnet{layers}: CIFAR ResNets have 6n+2 layers (8, 14, 20, 26, 32, ... {MOST_LAYERS})")
+        raise SettingsError(f"resnet{layers}: CIFAR ResNets have 6n+2 layers (8, 14, 20, 26, 32, ... {MOST_LAYERS})")
     return Architecture(lambda task: ResNet(n, task.mean, task.std, task.classes), smallest=8)
 
 

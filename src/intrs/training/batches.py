@@ -14,7 +14,7 @@ import torch
 
 from intrs.noise import PIXEL_RANGE
 from intrs.training.recipe import derive_key
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,8 @@ class Batches:
         """(pixels + noise) / 255 by the recipe's noise; never clipped."""
         recipe, law = self.recipe, self.recipe.law
         if recipe.noise == "integer" and law:
-            return to_input(noisy_images(pixels, law, self._noise_key, number, step * recipe.copies, recipe.copies))
+            samples = Samples(self._noise_key, number, step * recipe.copies, recipe.copies)
+            return to_input(noisy_images(pixels, law, samples))
         x = to_input(np.broadcast_to(pixels, (recipe.copies, *pixels.shape)))
         if recipe.noise == "continuous":
             seed = recipe.key(f"continuous noise {number} {step}") % 2**63
@@ -122,6 +123,6 @@ class HeldOut:
         for begin in range(0, len(self._places), size):
             pixels = self._data.images[self._places[begin : begin + size]]
             if noisy and self._law:
-                yield noisy_images(pixels, self._law, self._key, 0, begin, 1)[0]
+                yield noisy_images(pixels, self._law, Samples(self._key, 0, begin, 1))[0]
             else:
                 yield pixels.astype(np.int32)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from intrs import __version__
+from intrs.errors import ResultsError
+from intrs.files import read_bounded
+from intrs.training.recipe import stored_fault
+from intrs.training.state import MOST_JSON
 from intrs.zoo import CARD_FORMAT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from intrs.data import Images
     from intrs.training.architectures import Task
     from intrs.training.checkpoint import Checkpoint
@@ -39,6 +46,58 @@ def make_card(
         "results": results,
         "limits": _limits(kept, train),
     }
+
+
+def card_path(kept: Checkpoint) -> Path:
+    """Where the card of a run goes."""
+    return kept.folder / f"{kept.recipe.name}.json"
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """A card out of a file, checked as far as others read it."""
+    try:
+        card = json.loads(read_bounded(path, MOST_JSON))
+    except (ValueError, RecursionError) as error:
+        raise ResultsError(f"{path}: not JSON ({error})") from None
+    if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
+        raise ResultsError(f"{path}: not a model card ({CARD_FORMAT})")
+    if fault := _fault(card):
+        raise ResultsError(f"{path}: the model card is damaged: {fault}")
+    return card
+
+
+def _fault(card: dict[str, Any]) -> str | None:
+    """What is missing or of the wrong type; None if nothing is."""
+    recipe, results = card.get("recipe"), card.get("results")
+    if not isinstance(card.get("name"), str) or not isinstance(recipe, dict) or not isinstance(results, dict):
+        return "it has no name, recipe or results"
+    if not isinstance(recipe.get("sigma"), str):
+        return "its recipe has no sigma"
+    return stored_fault(recipe) or results_fault(results) or _certified_fault(card.get("certified", []))
+
+
+def results_fault(results: dict[str, Any]) -> str | None:
+    """The same of the results in a card or in results.json."""
+    for name in ("noisy_accuracy", "accuracy", "files"):
+        if not isinstance(results.get(name), dict):
+            return f"its results have no {name!r}"
+    for form, file in results["files"].items():
+        if not isinstance(file, dict) or not all(isinstance(file.get(key), str) for key in ("name", "sha256")):
+            return f"its results do not say which file the {form} network is"
+    numbers = [*results["noisy_accuracy"].values(), *results["accuracy"].values(), results.get("agreement", 1.0)]
+    if not all(isinstance(number, int | float) and 0 <= number <= 1 for number in numbers):
+        return "an accuracy of its results is no number from 0 to 1"
+    forms = {"fp32", "fake_quantized", "integer"} if "int8" in results["files"] else {"fp32"}
+    if not forms <= results["noisy_accuracy"].keys() or not isinstance(results.get("identity", ""), str):
+        return "its results lack the accuracy of a network, or its identity is malformed"
+    if "int8" in results["files"] and "identity" not in results:
+        return "its results lack the identity of the integer network"
+    return None
+
+
+def _certified_fault(found: Any) -> str | None:
+    right = isinstance(found, list) and all(isinstance(entry, dict) for entry in found)
+    return None if right else "'certified' is no list of runs"
 
 
 def faithful(results: dict[str, Any]) -> bool:

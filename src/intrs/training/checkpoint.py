@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from intrs.errors import IntrsError
-from intrs.files import write_whole
-from intrs.training.state import FORMAT, STATE, read_bytes, read_state, write_json
+from intrs.errors import IntrsError, ResultsError
+from intrs.files import lock, named, read_bounded, write_whole
+from intrs.training.state import FORMAT, STATE, check_log, read_state, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,19 +37,13 @@ class Checkpoint:
     def __init__(self, folder: Path, recipe: Recipe) -> None:
         self.folder, self.recipe, self._sha256 = folder, recipe, ""
         self.log: History = []
-        try:
+        with named(folder, "train in"):
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder, os.O_RDONLY)
-        except OSError as error:
-            raise IntrsError(f"{folder}: cannot be the run's folder: {error.strerror}") from None
+            self._lock = lock(folder, flags=os.O_RDONLY)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read_state()
-        except BlockingIOError:
-            os.close(self._lock)
-            raise IntrsError(f"{folder}: another process trains in this folder") from None
-        except IntrsError:
-            os.close(self._lock)
+        except BaseException:
+            self.close()
             raise
 
     def close(self) -> None:
@@ -62,10 +55,11 @@ class Checkpoint:
             return
         state = read_state(self.folder)
         if differences := self.recipe.differences(state["recipe"]):
-            raise IntrsError(
+            raise ResultsError(
                 f"{self.folder} holds a run with another recipe; choose another folder, or that recipe:\n  "
                 + "\n  ".join(differences)
             )
+        check_log(self.folder, state["log"])
         self.log, self._sha256 = state["log"], state["weights_sha256"]
         self._drop_earlier()
 
@@ -102,7 +96,7 @@ class Checkpoint:
         path = self.path(len(self.log))
         tensors, sha256 = read_tensors(path)
         if sha256 != self._sha256:
-            raise IntrsError(f"{path}: not the weights that {STATE} speaks of; the file was changed")
+            raise ResultsError(f"{path}: not the weights that {STATE} speaks of; the file was changed")
         _put(model, {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}, path)
         for name, p in model.named_parameters() if optimizer else ():
             if optimizer and (kept := tensors.get(f"momentum.{name}")) is not None:
@@ -122,7 +116,7 @@ def load_float(folder: Path, model: nn.Module) -> None:
 def start_of(folder: Path) -> dict[str, Any]:
     """What a recipe says of the run in ``folder`` whose float weights it starts from."""
     if not (folder / FLOAT).is_file():
-        raise IntrsError(f"{folder}: no {FLOAT}, which a run writes at the end of its float phase")
+        raise ResultsError(f"{folder}: no {FLOAT}, which a run writes at the end of its float phase")
     return {"recipe": read_state(folder)["recipe"], "weights_sha256": read_tensors(folder / FLOAT)[1]}
 
 
@@ -132,19 +126,19 @@ def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
-    """The tensors of a safetensors file that may be anything, and its sha256."""
-    data = read_bytes(path, MOST_WEIGHTS)
+def read_tensors(path: Path, kind: type[IntrsError] = ResultsError) -> tuple[dict[str, Tensor], str]:
+    """The tensors of a safetensors file of any origin, and its sha256."""
+    data = read_bounded(path, MOST_WEIGHTS, kind)
     try:
         return load(data), hashlib.sha256(data).hexdigest()
     except (SafetensorError, KeyError, ValueError) as error:
-        raise IntrsError(f"{path}: not a readable safetensors file ({error})") from None
+        raise kind(f"{path}: not a readable safetensors file ({error})") from None
 
 
 def _put(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
-        raise IntrsError(
+        raise ResultsError(
             f"{path}: these weights are of another network: {str(error).splitlines()[-1].strip()}"
         ) from None

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from intrs.errors import IntrsError
+from intrs.errors import DataError, SettingsError
+from intrs.progress import Progress
 from intrs.training import architectures, objective
 from intrs.training.batches import ADAPTATION, CALIBRATION, Batches, HeldOut, stream_of, to_input
 from intrs.training.quant import ActQuant, calibrate, set_mode
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
-    from intrs.job import Meter
+    from intrs.progress import OnProgress
     from intrs.training.architectures import Task
     from intrs.training.checkpoint import Checkpoint
     from intrs.training.recipe import Recipe
@@ -37,12 +38,14 @@ Predict = Callable[["NDArray[np.int32]"], "NDArray[np.int64]"]
 """The classes of integer images (n, height, width, channels)."""
 FirstWeights = Callable[[nn.Module], None]
 """Puts weights into a network that has random ones."""
+OnEpoch = Callable[[dict[str, Any]], object]
+"""Called after every epoch, with its entry in the log."""
 
 
 def check_data(train: Images, test: Images, recipe: Recipe) -> None:
     """Refuse data that the recipe cannot be followed on."""
     if reason := _class_fault(train, test) or _size_fault(train, test, recipe):
-        raise IntrsError(f"{train.name}: {reason}")
+        raise DataError(f"{train.name}: {reason}")
     architectures.check_images(recipe.architecture, train.image_shape)
 
 
@@ -68,13 +71,11 @@ def _size_fault(train: Images, test: Images, recipe: Recipe) -> str | None:
     if test.image_shape != train.image_shape:
         return f"training images have the shape {train.image_shape}, test images {test.image_shape}"
     if len(train) < recipe.batch:
-        return f"{len(train)} training images do not fill a batch of {recipe.batch}; take a smaller --batch"
+        return f"{len(train)} training images do not fill a batch of {recipe.batch}; take a smaller batch"
     if len(train) - recipe.hold_out < recipe.batch:
-        return (
-            f"--hold-out {recipe.hold_out} leaves less than a batch of {recipe.batch} of {len(train)} training images"
-        )
+        return f"hold_out {recipe.hold_out} leaves less than a batch of {recipe.batch} of {len(train)} training images"
     if recipe.pad >= min(train.image_shape[:2]):
-        return f"--pad {recipe.pad} is too much for images of this size: at most {min(train.image_shape[:2]) - 1}"
+        return f"pad {recipe.pad} is too much for images of this size: at most {min(train.image_shape[:2]) - 1}"
     return None
 
 
@@ -86,6 +87,7 @@ class Training:
         first: FirstWeights | None = None,
     ) -> None:  # fmt: skip
         self.recipe, self.kept = recipe, kept
+        self._progress: OnProgress | None = None
         self.batches, self.watched = Batches(train, recipe), HeldOut(watched, recipe, WATCHED)
         self.model = architectures.build(recipe.architecture, task, recipe.key("first weights"))
         if recipe.train_from:
@@ -108,19 +110,26 @@ class Training:
         each = self.batches.steps * self.recipe.batch * self.recipe.copies
         return each * self.recipe.total, each * len(self.kept.log)
 
-    def run(self, meter: Meter, report: Callable[[dict[str, Any]], object]) -> None:
-        """Train to the end; ``report`` gets the log's entry after every epoch."""
+    def run(self, progress: OnProgress | None = None, on_epoch: OnEpoch | None = None) -> None:
+        """Train to the end."""
+        self._progress = progress
+        self._report(self.images[1], "")
         if not self.kept.log and self.recipe.weights and self.recipe.sigma:
-            self._adapt_statistics(meter)
+            self._adapt_statistics()
         for epoch in range(len(self.kept.log), self.recipe.total):
             if epoch == self.recipe.epochs:
-                self._begin_quantization(meter)
-            entry = self._epoch(epoch, meter)
+                self._begin_quantization()
+            entry = self._epoch(epoch)
             self.kept.save(self.model, self.optimizer, entry)
-            report(entry)
+            if on_epoch:
+                on_epoch(entry)
+
+    def _report(self, done: int, note: str) -> None:
+        if self._progress:
+            self._progress(Progress(done, self.images[0], "images", note))
 
     @torch.no_grad()
-    def _adapt_statistics(self, meter: Meter) -> None:
+    def _adapt_statistics(self) -> None:
         """Set batch-norm statistics by noisy images: published weights bring those of clean ones along.
 
         Frozen layers get them too, before they are frozen.
@@ -136,11 +145,11 @@ class Training:
         with self._precision(0):
             for i in range(count):
                 self.model(next(noisy)[0])
-                meter(0, f"statistics of noisy images, batch {i + 1} of {count}")
+                self._report(0, f"statistics of noisy images, batch {i + 1} of {count}")
         for norm, before in zip(norms, momentum, strict=True):
             norm.momentum = before
 
-    def _begin_quantization(self, meter: Meter) -> None:
+    def _begin_quantization(self) -> None:
         if self.recipe.epochs == 0:  # else kept at the end of the last float epoch
             self.kept.save_float(self.model)
         noisy = enumerate(self.batches.stream(CALIBRATION))
@@ -148,13 +157,13 @@ class Training:
 
         def batch() -> torch.Tensor:
             i, (x, _) = next(noisy)
-            meter(self.images[1], f"scales of activations, batch {i + 1} of {count}")
+            self._report(self.images[1], f"scales of activations, batch {i + 1} of {count}")
             return x
 
         calibrate(self.model, batch, count)
         self.optimizer = make_optimizer(self.model, self.recipe)
 
-    def _epoch(self, epoch: int, meter: Meter) -> dict[str, Any]:
+    def _epoch(self, epoch: int) -> dict[str, Any]:
         recipe, steps = self.recipe, self.batches.steps
         begin, total_loss, hits, done = time.monotonic(), 0.0, 0, self.images[1]
         noise_before = self.batches.noise_seconds
@@ -164,10 +173,10 @@ class Training:
             loss, right = self._step(x, labels, epoch, recipe.learning_rate(epoch + (step + 0.5) / steps))
             total_loss, hits, done = total_loss + loss, hits + right, done + len(x)
             if not math.isfinite(loss):
-                raise IntrsError(self._diverged(epoch, f"the loss became {loss} in step {step + 1}"))
-            meter(done, f"epoch {epoch + 1} of {recipe.total}, loss {total_loss / (step + 1):.3f}")
+                raise SettingsError(self._diverged(epoch, f"the loss became {loss} in step {step + 1}"))
+            self._report(done, f"epoch {epoch + 1} of {recipe.total}, loss {total_loss / (step + 1):.3f}")
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):  # before they are kept
-            raise IntrsError(self._diverged(epoch, "weights are no longer finite at the end"))
+            raise SettingsError(self._diverged(epoch, "weights are no longer finite at the end"))
         seconds = time.monotonic() - begin
         shown = steps * recipe.batch * recipe.copies
         watched = "held_out" if recipe.hold_out else "test"
@@ -209,7 +218,7 @@ class Training:
 
     def _diverged(self, epoch: int, what: str) -> str:
         kept = f"the checkpoint after epoch {epoch} is kept" if epoch else "there is no checkpoint yet"
-        advice = "take a smaller --lr (or --qat-lr), or --precision fp32, and another folder"
+        advice = "take a smaller lr (or qat_lr), or the precision fp32, and another folder"
         return f"epoch {epoch + 1}: {what}; {kept}. Training diverged: {advice}"
 
 
@@ -229,7 +238,7 @@ def freeze(model: nn.Module, train_from: str) -> None:
     before = next((i for i, (name, _) in enumerate(named) if name.startswith(f"{train_from}.")), None)
     if before is None:
         parts = [name for name, part in model.named_children() if _trainable(part)]
-        raise IntrsError(f"--train-from: the network has no layer {train_from!r}; it has {', '.join(parts)}")
+        raise SettingsError(f"train_from: the network has no layer {train_from!r}; it has {', '.join(parts)}")
     for _, parameter in named[:before]:
         parameter.requires_grad_(False)
 

@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from intrs.model import load
+from intrs.progress import Progress
 from intrs.training import architectures
 from intrs.training.batches import HeldOut
 from intrs.training.engine import Predict, accuracy, classes, predictor
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
-    from intrs.job import Meter
+    from intrs.progress import OnProgress
     from intrs.training.architectures import Task
     from intrs.training.checkpoint import Checkpoint
 
@@ -39,12 +40,9 @@ def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
     return files
 
 
-def work(test: Images, files: dict[str, Path]) -> int:
-    """How many images :func:`evaluate` looks at: each by every form of the network, with noise and without."""
-    return 2 * len(test) * (3 if "int8" in files else 1)
-
-
-def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path], meter: Meter) -> dict[str, Any]:
+def evaluate(
+    kept: Checkpoint, task: Task, test: Images, files: dict[str, Path], progress: OnProgress | None = None
+) -> dict[str, Any]:
     """Measure the forms of the network on all test images, one draw of integer noise each, the same for all.
 
     The fake-quantized network is taken in float64: in float32 its own sums, whose order depends on the number of
@@ -62,7 +60,7 @@ def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path],
         integer = load(files["int8"])
         networks |= {"fake_quantized": predictor(trained.double().eval()), "integer": integer.predict}
         results["identity"] = integer.identity
-    networks = _counted(networks, meter)
+    networks = _counted(networks, len(test), progress) if progress else networks
     noisy = {name: classes(network, data) for name, network in networks.items()}
     results["noisy_accuracy"] = {name: float((found == data.labels).mean()) for name, found in noisy.items()}
     results["accuracy"] = {name: accuracy(network, data, noisy=False) for name, network in networks.items()}
@@ -71,16 +69,17 @@ def evaluate(kept: Checkpoint, task: Task, test: Images, files: dict[str, Path],
     return results
 
 
-def _counted(networks: dict[str, Predict], meter: Meter) -> dict[str, Predict]:
-    """The same networks, which tell how many images they have seen together."""
-    done = 0
+def _counted(networks: dict[str, Predict], images: int, progress: OnProgress) -> dict[str, Predict]:
+    """The same networks, which tell how many images they have seen together: each twice, with noise and without."""
+    done, total = 0, 2 * images * len(networks)
+    progress(Progress(0, total, "test images"))
 
     def counted(name: str, predict: Predict) -> Predict:
         def call(images: NDArray[np.int32]) -> NDArray[np.int64]:
             nonlocal done
             found = predict(images)
             done += len(found)
-            meter(done, f"accuracy of the {name.replace('_', '-')} network")
+            progress(Progress(done, total, "test images", f"accuracy of the {name.replace('_', '-')} network"))
             return found
 
         return call

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from intrs.errors import IntrsError
+from intrs.errors import ModelError
 from intrs.noise import PIXEL_RANGE
 from intrs.training import tfjs
 from intrs.training.bottleneck import KERAS, TORCHVISION, Form
@@ -75,12 +75,12 @@ class Pretrained:
 
     def _get(self, name: str) -> Tensor:
         if name not in self.tensors:
-            raise IntrsError(f"{self.path}: no tensor {name!r}, so these are not the weights of a ResNet-50")
+            raise ModelError(f"{self.path}: no tensor {name!r}, so these are not the weights of a ResNet-50")
         return self.tensors[name]
 
     def _copy(self, target: Tensor, value: Tensor, name: str) -> None:
         if value.shape != target.shape:
-            raise IntrsError(
+            raise ModelError(
                 f"{self.path}: a tensor of {name} has the shape {list(value.shape)}, not {list(target.shape)}"
             )
         target.copy_(value)
@@ -89,21 +89,21 @@ class Pretrained:
 def read(path: Path, architecture: str, form: Form | None) -> Pretrained:
     """The weights in a file, for an architecture whose weights have the given form."""
     if form is None:
-        raise IntrsError(f"--weights: {architecture} begins with random weights; resnet50 and resnet50-v1 take a file")
+        raise ModelError(f"{architecture} begins with random weights; resnet50 and resnet50-v1 take a file of weights")
     if not path.exists():
-        raise IntrsError(f"{path}: no such file")
+        raise ModelError(f"{path}: no such file")
     if path.suffix in (*PICKLED, PLAIN):
-        found, tensors = TORCHVISION, _unpickled(path) if path.suffix in PICKLED else read_tensors(path)[0]
+        found, tensors = TORCHVISION, _unpickled(path) if path.suffix in PICKLED else read_tensors(path, ModelError)[0]
     elif path.is_dir() or path.suffix in (".json", ".tgz"):
         found, tensors = KERAS, {name: torch.from_numpy(value) for name, value in tfjs.read(path).items()}
     else:
-        raise IntrsError(f"{path}: {FORMS}")
+        raise ModelError(f"{path}: {FORMS}")
     if found is not form:
         fitting = "resnet50-v1" if found is KERAS else "resnet50"
-        raise IntrsError(f"{path}: weights of this form are those of {fitting}, not of {architecture}")
+        raise ModelError(f"{path}: weights of this form are those of {fitting}, not of {architecture}")
     for name, value in tensors.items():
         if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise IntrsError(f"{path}: {name} is not finite everywhere")
+            raise ModelError(f"{path}: {name} is not finite everywhere")
     return Pretrained(path, form, tensors)
 
 
@@ -116,17 +116,17 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
         else:
             size = path.stat().st_size
         if size > MOST_BYTES:
-            raise IntrsError(f"{path}: more than {MOST_BYTES:,} bytes")
+            raise ModelError(f"{path}: more than {MOST_BYTES:,} bytes")
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except IntrsError:
+    except ModelError:
         raise
     except Exception as error:  # whatever a damaged file makes of PyTorch's reader: it promises no type
         reason = str(error).partition("\n")[0][:200]
-        raise IntrsError(f"{path}: PyTorch cannot read this as weights alone ({reason})") from None
+        raise ModelError(f"{path}: PyTorch cannot read this as weights alone ({reason})") from None
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
-        raise IntrsError(f"{path}: not a state_dict, names and tensors alone")
+        raise ModelError(f"{path}: not a state_dict, names and tensors alone")
     if any(value.numel() * value.element_size() > MOST_BYTES for value in state.values()):
-        raise IntrsError(f"{path}: a tensor has more than {MOST_BYTES:,} bytes")
+        raise ModelError(f"{path}: a tensor has more than {MOST_BYTES:,} bytes")
     return {str(name): value for name, value in state.items()}
 
 

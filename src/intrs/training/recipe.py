@@ -1,4 +1,7 @@
-"""What determines a trained network, checked before any work begins.  Nothing here needs PyTorch."""
+"""What determines a trained network, checked before any work begins.
+
+Nothing here needs PyTorch, and importing it is quick: the command line takes its defaults from here.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,22 @@ import math
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from intrs.errors import IntrsError
-from intrs.exact import plain
-from intrs.noise import Noise, parse_sigma
+from intrs.errors import SettingsError
+from intrs.exact import plain, shown
 
 if TYPE_CHECKING:
     from fractions import Fraction
+
+    from intrs.exact import Number
+    from intrs.noise import Noise
 
 NOISES = ("integer", "continuous", "none")
 OBJECTIVES = ("augment", "consistency")
 SCHEDULES = ("one-cycle", "step")
 PRECISIONS = ("fp32", "bf16")
 MOST_EPOCHS = 10_000
+EPOCHS_AFTER_START = 0  # in float, if the run starts from float weights
+CONSISTENCY = {"lam": 10.0, "eta": 0.5, "copies": 2}  # of Jeong and Shin 2020
 
 Phase = Literal["float", "qat"]
 
@@ -59,7 +66,7 @@ class Recipe:
             ("noise", NOISES), ("objective", OBJECTIVES), ("schedule", SCHEDULES), ("precision", PRECISIONS),
         ):  # fmt: skip
             if (value := getattr(self, name)) not in known:
-                raise IntrsError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+                raise SettingsError(f"{name} must be one of {', '.join(known)}, not {value!r}")
         self._check_noise()
         self._check_numbers()
         self._check_held_out()
@@ -67,37 +74,39 @@ class Recipe:
     def _check_noise(self) -> None:
         if self.noise != "none":
             if not self.sigma:
-                raise IntrsError(
-                    "--sigma says how much noise to train under, for example --sigma 0.25 (or --noise none)"
+                raise SettingsError(
+                    "sigma says how much noise to train under: give it, for example 0.25, or choose the noise 'none'"
                 )
-            parse_sigma(self.sigma)
+            plain_sigma(self.sigma)
             if self.objective == "consistency" and self.copies < 2:
-                raise IntrsError("consistency compares noisy copies of an image: --copies must be 2 or more")
+                raise SettingsError("consistency compares noisy copies of an image: copies must be 2 or more")
             return
         if self.sigma:
-            raise IntrsError("--noise none trains without noise: leave --sigma out")
+            raise SettingsError("the noise 'none' takes no sigma: leave it out")
         if self.objective == "consistency" or self.copies > 1:
-            raise IntrsError("without noise all copies of an image are alike: --noise none takes --objective augment")
+            raise SettingsError(
+                "without noise all copies of an image are alike: take the objective 'augment' with one copy"
+            )
 
     def _check_numbers(self) -> None:
         if not (0 <= self.epochs <= MOST_EPOCHS and 0 <= self.qat_epochs <= MOST_EPOCHS):
-            raise IntrsError(f"epochs must lie in 0 .. {MOST_EPOCHS}, not {self.epochs} and {self.qat_epochs}")
+            raise SettingsError(f"epochs must lie in 0 .. {MOST_EPOCHS}, not {self.epochs} and {self.qat_epochs}")
         if self.epochs + self.qat_epochs == 0:
-            raise IntrsError("no epochs at all: there is nothing to train")
+            raise SettingsError("no epochs at all: there is nothing to train")
         if self.epochs == 0 and self.start is None and not self.weights:
-            raise IntrsError(
-                "--epochs 0 needs float weights to begin with: give --start the folder of a run that has them"
+            raise SettingsError(
+                "0 epochs in float need float weights to begin with: let start be the folder of a run that has them"
             )
         if self.start is not None and self.weights:
-            raise IntrsError("--start and --weights both say what the first weights are: give one of them")
+            raise SettingsError("start and weights both say what the first weights are: give one of them")
         for name, value, low, high in (
-            ("--lr", self.lr, 0, 100), ("--qat-lr", self.qat_lr, 0, 100), ("--momentum", self.momentum, 0, 0.9999),
-            ("--weight-decay", self.weight_decay, 0, 1), ("--lambda", self.lam, 0, 1e6), ("--eta", self.eta, 0, 1e6),
+            ("lr", self.lr, 0, 100), ("qat_lr", self.qat_lr, 0, 100), ("momentum", self.momentum, 0, 0.9999),
+            ("weight_decay", self.weight_decay, 0, 1), ("lam", self.lam, 0, 1e6), ("eta", self.eta, 0, 1e6),
         ):  # fmt: skip
-            if not (math.isfinite(value) and low <= value <= high):
-                raise IntrsError(f"{name} must lie between {low} and {high}, not {value}")
+            if not _is_number(value) or not low <= value <= high:  # so it is no NaN either
+                raise SettingsError(f"{name} must be a number between {low} and {high}, got {shown(value)}")
         if self.batch < 2:
-            raise IntrsError(f"--batch must be 2 or more, not {self.batch}: batch normalisation needs company")
+            raise SettingsError(f"batch must be 2 or more, not {self.batch}: batch normalisation needs company")
 
     def _check_held_out(self) -> None:
         """What is watched must not have been trained on, by the runs before this one either."""
@@ -105,8 +114,8 @@ class Recipe:
         while self.hold_out and before is not None:
             recipe = before["recipe"]
             if recipe["data_sha256"] == self.data_sha256 and recipe.get("hold_out", 0) != self.hold_out:
-                raise IntrsError(
-                    f"--hold-out {self.hold_out}: the run of --start trained on some of these images (it held out "
+                raise SettingsError(
+                    f"hold_out {self.hold_out}: the run to start from trained on some of these images (it held out "
                     f"{recipe.get('hold_out', 0)}); give the same number to both, or leave it out"
                 )
             before = recipe.get("start")
@@ -128,11 +137,15 @@ class Recipe:
     @property
     def law(self) -> Noise | None:
         """The integer noise of this sigma."""
+        from intrs.noise import Noise
+
         return Noise.of("discrete", self.sigma) if self.sigma else None
 
     @property
     def exact_sigma(self) -> Fraction:
         """Sigma as a fraction of the pixel range."""
+        from intrs.noise import parse_sigma
+
         return parse_sigma(self.sigma)
 
     def phase(self, epoch: int) -> Phase:
@@ -175,14 +188,43 @@ class Recipe:
         return asdict(self)
 
 
-def plain_sigma(text: str) -> str:
+def plain_sigma(sigma: Number) -> str:
     """Sigma in one way of writing, so that .25, 1/4 and 0.250 are the same recipe: a decimal if that is exact."""
-    return plain(parse_sigma(text))
+    from intrs.noise import parse_sigma
+
+    return plain(parse_sigma(sigma))
+
+
+def objective_settings(objective: str, lam: float | None, eta: float | None, copies: int | None) -> dict[str, Any]:
+    """What an objective takes, by the names of the recipe: what is given, else its defaults."""
+    given = {k: v for k, v in (("lam", lam), ("eta", eta), ("copies", copies)) if v is not None}
+    if objective == "consistency":
+        return CONSISTENCY | given
+    if {"lam", "eta"} & set(given):
+        raise SettingsError("lam and eta are weights of the consistency objective: choose it, or leave them out")
+    return given
+
+
+def stored_fault(recipe: Any) -> str | None:
+    """Why a recipe out of a file, or one that it starts from, is none; None if all that later runs read is there."""
+    while isinstance(recipe, dict):
+        if not isinstance(recipe.get("data_sha256"), str):
+            return "a recipe does not say which data it is for"
+        if type(recipe.get("hold_out", 0)) is not int or not isinstance(recipe.get("weights", ""), str):
+            return "a recipe's hold_out or weights are malformed"
+        if (start := recipe.get("start")) is None:
+            return None
+        recipe = start.get("recipe") if isinstance(start, dict) else None
+    return "a recipe is missing"
 
 
 def derive_key(text: str) -> int:
     """256 bits from a text, apart from all seeds that people choose."""
     return int.from_bytes(hashlib.sha256(f"intrs train: {text}".encode()).digest(), "little")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _short(value: Any) -> str:

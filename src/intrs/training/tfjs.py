@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.data.archives import Files, find_files
-from intrs.errors import IntrsError
+from intrs.errors import ModelError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +31,9 @@ def read(place: Path) -> dict[str, NDArray[np.float32]]:
         for group in manifest:
             _read_group(files, group, tensors)
     except OSError as error:
-        raise IntrsError(f"{error.filename or place}: {error.strerror or error}") from None
+        raise ModelError(f"{error.filename or place}: {error.strerror or error}") from None
     except _MalformedError as error:
-        raise IntrsError(f"{place}: {MODEL} is not that of a TensorFlow.js model ({error})") from None
+        raise ModelError(f"{place}: {MODEL} is not that of a TensorFlow.js model ({error})") from None
     return tensors
 
 
@@ -74,7 +74,7 @@ def _read_group(files: Files, group: dict[str, Any], tensors: dict[str, NDArray[
     for path in paths:
         data += files.read(path, wanted - len(data))
     if len(data) != wanted:
-        raise IntrsError(f"{files.place}: its shards have {len(data):,} bytes of the {wanted:,} that {MODEL} speaks of")
+        raise ModelError(f"{files.place}: its shards have {len(data):,} bytes of the {wanted:,} that {MODEL} speaks of")
     begin = 0
     for name, shape in described:
         if name in tensors:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from intrs.training.recipe import derive_key
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """Of an image in pixel levels (height, width, channels) at a step: what the attack makes large."""
 
 STRIDE = 2.5  # steps times step length, in radii: enough to cross the ball and turn (Madry et al.)
-SPREAD = 8.0  # standard deviation over classes to which scores are brought; 1 to 4 and 32 were weaker (docs/attacks.md)
+SPREAD = 8.0  # standard deviation over classes to which scores are brought; 1 to 4 and 32 were weaker (docs/pgd.md)
 BATCH = 64  # noisy images at once
 LAST = 2**20  # the draws that choose between restarts: a step that no descent takes
 
@@ -49,7 +49,8 @@ class Draws:
         if self.noise is None:
             return torch.zeros(1, *image.shape)
         key = derive_key(f"attack {self.seed:#x}")
-        drawn = noisy_images(np.zeros_like(image), self.noise, key, index, step * self.count, self.count)
+        samples = Samples(key, index, step * self.count, self.count)
+        drawn = noisy_images(np.zeros_like(image), self.noise, samples)
         return torch.from_numpy(drawn.astype(np.float32))
 
 
@@ -99,7 +100,7 @@ def project(change: Tensor, image: Tensor, norm: Norm, radius: float) -> Tensor:
     return (image + change).clamp(0, 255) - image
 
 
-def attack(
+def attack_image(
     scores: nn.Module,
     image: NDArray[np.uint8],
     index: int,

@@ -1,0 +1,67 @@
+"""`intrs.attack`: PGD on a network or its smoothed form, as one call."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from intrs import pgd
+from intrs.data import Images, open_data
+from intrs.model import open_model
+from intrs.progress import reporting
+from intrs.request import Attack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from intrs.api import AnyData, AnyModel, AnyPath
+    from intrs.exact import Count, Number
+    from intrs.noise import Kind
+    from intrs.pgd import Attacked
+    from intrs.pgd.campaign import Campaign
+    from intrs.progress import Shown
+    from intrs.request import Norm
+
+
+def attack(
+    model: AnyModel,
+    data: AnyData,
+    outdir: AnyPath,
+    *,
+    norm: Norm = Attack.norm,
+    eps: Sequence[Number] = (),
+    steps: Count | None = None,
+    draws: Count = Attack.draws,
+    restarts: Count = Attack.restarts,
+    source: AnyPath = "",
+    sigma: Number | None = None,
+    noise: Kind = Attack.noise,  # type: ignore[assignment]
+    n: Count = Attack.n,
+    alpha: Number = Attack.alpha,
+    seed: str | int | None = None,
+    split: str = Attack.split,
+    first: Count = Attack.first,
+    skip: Count = Attack.skip,
+    max: Count | None = None,  # the setting's name
+    pixels: Literal["auto", "unit", "byte"] = "auto",
+    mean: str | Sequence[Number] = "",
+    std: str | Sequence[Number] = "",
+    threads: Count = Attack.threads,
+    kernels: str = "",
+    progress: Shown = None,
+    on_start: Callable[[Campaign], object] | None = None,
+) -> Attacked:
+    """PGD on every image at every eps, kept in the folder `outdir`; the same call continues an interrupted attack.
+
+    eps are fractions of the pixel range; without them the paper's are taken. sigma 0 attacks the network itself, else
+    its smoothed form, by default under the noise that the model was trained for. source is another network to take
+    the gradients from. Returns what came of it: a line per image and eps, and accuracy at each eps.
+    """
+    settings = locals()
+    opened = open_model(model)
+    images = data if isinstance(data, Images) else open_data(data, split)
+    name = os.fspath(data) if isinstance(data, str | os.PathLike) else images.name
+    request = Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)})
+    with reporting(progress) as report:
+        return pgd.attack(request, Path(outdir), model=opened, data=images, progress=report, announce=on_start)

@@ -1,0 +1,121 @@
+"""From a recipe to a certified network's file: train, export, evaluate, write the card."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from intrs.data import open_data
+from intrs.training import Trained, architectures, card, checkpoint, engine, evaluate, pretrained
+from intrs.training.architectures import Task
+from intrs.training.batches import hold_out
+from intrs.training.checkpoint import Checkpoint
+from intrs.training.recipe import EPOCHS_AFTER_START, Recipe
+from intrs.training.state import RESULTS, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from intrs.data import Images
+    from intrs.progress import OnProgress
+    from intrs.training.engine import FirstWeights, OnEpoch
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the data and the first weights come from, and where the run goes, as they were given."""
+
+    data: str
+    outdir: Path
+    start: Path | None = None
+    weights: Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """A run with everything opened and checked: its data, its first weights, and its folder, which is locked."""
+
+    recipe: Recipe
+    places: Places
+    train: Images
+    test: Images
+    first: FirstWeights | None
+    kept: Checkpoint
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """An entry per epoch that is done, those of earlier calls included."""
+        return self.kept.log
+
+    @property
+    def threads(self) -> int:
+        """How many PyTorch uses."""
+        return torch.get_num_threads()
+
+    def work(self, progress: OnProgress | None = None, on_epoch: OnEpoch | None = None) -> None:
+        """Train to the end."""
+        shown, watched = self.train, self.test
+        if self.recipe.hold_out:
+            shown, watched = hold_out(self.train, self.recipe.hold_out)
+        task = Task.of(self.train)
+        engine.Training(self.recipe, task, shown, watched, self.kept, self.first).run(progress, on_epoch)
+
+    def finish(self, progress: OnProgress | None = None, command: Sequence[str] = ()) -> Trained:
+        """Write the files of a run whose epochs are all done."""
+        task, folder = Task.of(self.train), self.kept.folder
+        files = evaluate.export(self.kept, task)
+        results = evaluate.evaluate(self.kept, task, self.test, files, progress)
+        write_json(folder / RESULTS, results)
+        words = self._command(command) if command else self._call()
+        made, path = card.make_card(self.kept, task, self.train, self.test, results, words), card.card_path(self.kept)
+        write_json(path, made)
+        return Trained(folder, self.recipe, results, self.log, files, path)
+
+    def _command(self, words: Sequence[str]) -> str:
+        """The command for the card: where things lay on this machine says nothing elsewhere, so only their names."""
+        places = self.places
+        names = {places.data.rstrip("/"): self.train.name}
+        names |= {str(path): path.name for path in (places.outdir, places.start, places.weights) if path}
+        return shlex.join(names.get(word.rstrip("/"), word) for word in words)
+
+    def _call(self) -> str:
+        """The same for a run that was asked for in Python."""
+        names = (self.train.name, self.recipe.architecture, self.places.outdir.name)
+        paths = {name: path.name for name in ("start", "weights") if (path := getattr(self.places, name))}
+        kept = [field for field in fields(Recipe) if field.name not in NAMED]
+        changed = {f.name: value for f in kept if (value := getattr(self.recipe, f.name)) != f.default}
+        settings = [f"{name}={value!r}" for name, value in (changed | paths).items()]
+        return f"intrs.train({', '.join([*map(repr, names), *settings])})"
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self.kept.close()
+
+
+NAMED = ("architecture", "data", "data_sha256", "start", "weights", "weights_sha256")  # otherwise than as settings
+
+
+def open_session(architecture: str, places: Places, epochs: int | None, settings: dict[str, Any]) -> Session:
+    """The run that was asked for, begun or continued. Nothing is written if something does not fit."""
+    kind = architectures.architecture(architecture)
+    origin = checkpoint.start_of(places.start) if places.start else None
+    weights = pretrained.read(places.weights, architecture, kind.form) if places.weights else None
+    train, test = (open_data(places.data, split) for split in ("train", "test"))
+    recipe = Recipe(
+        architecture=architecture,
+        data=train.name,
+        data_sha256=train.sha256,
+        epochs=(EPOCHS_AFTER_START if origin else Recipe.epochs) if epochs is None else epochs,
+        start=origin,
+        weights=weights.path.name if weights else "",
+        weights_sha256=weights.sha256 if weights else "",
+        **settings,
+    )
+    engine.check_data(train, test, recipe)
+    first = weights.put if weights else partial(checkpoint.load_float, places.start) if places.start else None
+    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe))
