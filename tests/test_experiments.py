@@ -10,6 +10,7 @@ import sys
 import time
 from fractions import Fraction
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -26,14 +27,18 @@ from tiny_model import save_images, save_model
 from intrs import zoo
 from intrs.cli import main
 from intrs.errors import IntrsError
-from intrs.experiments import run as sampling
+from intrs.experiments import Step, extras, reproduce
+from intrs.experiments import folder as folder_module
 from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
 from intrs.job import Job
+from intrs.metrics import read
 from intrs.reports.runs import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from intrs.metrics import Results
+    from intrs.progress import Progress
 
 IMAGES, N = 8, 400
 HOSTILE = "<img src=x onerror=document.title='broken'>&amp;|"
@@ -255,8 +260,8 @@ def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path
     c = section(stopping, "c")
     mean = sum(taken) / len(taken)
     assert c["done"].startswith(
-        f"8 runs of {IMAGES} images, at most {N} samples an image (and 50 to select); 8 of the runs are adaptive "
-        f"and took {mean:,.0f} on average, alpha"
+        f"8 runs of {IMAGES} images, at most {N} samples per image (and 50 to select the class); 8 of the runs are "
+        f"adaptive and took {mean:,.0f} on average, alpha"
     )
     assert any(note.startswith("Adaptive runs stop sampling") for note in c["notes"])
     assert not any(note.startswith("Adaptive runs") for note in section(whole, "c")["notes"])
@@ -444,7 +449,7 @@ def test_attacks(here: Path) -> None:
 
 def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr(sampling, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "onnxruntime" else name)
     settings = SETTINGS.replace("attacked = 0", "attacked = 1") + 'experiments = "f"\n'
     (here / "plan.toml").write_text(settings + MODELS)
     assert run("plan.toml", "-o", "out") == 0
@@ -499,6 +504,75 @@ def test_another_network_under_the_same_name_is_refused(here: Path, capsys: pyte
     save_model(here / "int8.onnx", seed=2)
     assert run("plan.toml", "-o", "out") == 2
     assert "identity" in capsys.readouterr().err
+
+
+def test_a_network_that_does_not_fit_is_found_before_anything_is_sampled(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last network of the plan takes other images: nothing of the first is sampled."""
+    (here / "plan.toml").write_text(SETTINGS + MODELS.replace("nowhere.onnx", "resnet20-sigma0.25"))
+    assert run("plan.toml", "-o", "out") == 2
+    error = capsys.readouterr().err
+    assert "FloatRS-quant trained at sigma 1, resnet20-sigma0.25: tiny has images of 4 x 4 x 3" in error
+    assert list((here / "out" / "votes").iterdir()) == []
+
+
+def test_a_network_to_be_attacked_is_checked_first_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    settings = SETTINGS.replace("attacked = 0", "attacked = 1")
+    undefended = '[undefended]\nfloat = "resnet20-clean-fp32"\nint8 = "resnet20-clean"\n'
+    (here / "plan.toml").write_text(settings + MODELS + undefended)
+    assert run("plan.toml", "-o", "out") == 2
+    assert "resnet20-clean-fp32 takes images of 32 x 32 x 3" in capsys.readouterr().err
+    assert list((here / "out" / "votes").iterdir()) == []
+
+
+def test_changed_settings_are_found_before_anything_is_sampled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that was made with another seed is the last of the plan."""
+    plan = SETTINGS + '{}experiments = "a"\n[models.IntRS-quant]\n"0.5" = "int8.onnx"\n{}'
+    (here / "plan.toml").write_text(plan.format("", ""))
+    assert run("plan.toml", "-o", "out") == 0
+    before = sorted((here / "out" / "votes").iterdir())
+    (here / "plan.toml").write_text(plan.format("seed = 2\n", '"0.25" = "int8.onnx"\n'))
+    assert run("plan.toml", "-o", "out") == 2
+    assert "it was made with other settings; choose another folder\n  seed: 0x1 in the file" in capsys.readouterr().err
+    assert sorted((here / "out" / "votes").iterdir()) == before
+
+
+def test_every_results_file_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tables, figures and the page are made from one reading."""
+    seen: list[Path] = []
+
+    def counting(path: Path) -> Results:
+        seen.append(path)
+        return read(path)
+
+    monkeypatch.setattr(folder_module, "read", counting)
+    reproduce(whole.parent / "plan.toml", whole, quick=True)
+    assert sorted(seen) == sorted((whole / "votes").glob("*.tsv"))
+
+
+def test_a_reproduction_as_a_function(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It says what it does by callbacks and prints nothing; a second call finds all done."""
+    plan = SETTINGS + 'experiments = "ai"\n[models.IntRS-quant]\n"0.25" = "int8.onnx"\n"0.5" = "int8.onnx"\n'
+    (here / "plan.toml").write_text(plan)
+    steps: list[Step] = []
+    heard: list[Progress] = []
+    made = reproduce("plan.toml", "out", threads=1, progress=heard.append, announce=steps.append)
+    names = [f"certify-IntRS-quant-trained{sigma}-sigma{sigma}" for sigma in ("0.25", "0.5")]
+    assert [(step.number, step.total, step.name, step.left) for step in steps] == [
+        (1, 2, names[0], IMAGES),
+        (2, 2, names[1], IMAGES),
+    ]
+    assert heard[-1][:3] == (IMAGES * (N + 50), IMAGES * (N + 50), "samples")
+    assert (made.folder, [section.experiment for section in made.sections]) == (Path("out"), ["a", "i"])
+    assert [path.name for path in made.pages] == ["results.md", "results.json", "report.html"]
+    assert all(path.exists() for path in made.pages)
+    assert repr(made) == "Reproduction('out', experiments: 2, tables: 1)"
+    steps.clear()
+    reproduce(read_plan(Path("plan.toml")), Path("out"), announce=steps.append)
+    assert [step.left for step in steps] == [0, 0]
+    assert capfd.readouterr() == ("", "")
 
 
 def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

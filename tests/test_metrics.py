@@ -5,7 +5,10 @@ from __future__ import annotations
 import lzma
 import math
 import os
+import re
+import sys
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +19,9 @@ import pytest
 from test_results import ROWS, RUN, row, write
 
 from intrs import metrics
-from intrs.errors import IntrsError
-from intrs.metrics import Mean, Results, Share
+from intrs.errors import IntrsError, ResultsError, SettingsError
+from intrs.metrics import Answer, Mean, Results, Share
+from intrs.metrics.foreign import ONE_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,6 +170,122 @@ def test_predictions_have_no_radius(tmp_path: Path) -> None:
     assert not log.has_radii
 
 
+# --- To look at ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [0.25, "0.25", "1/4", Fraction(1, 4), np.float64(0.25), Decimal("0.25")])
+def test_radii_in_any_form(tmp_path: Path, radius: Any) -> None:
+    """Image 40 is certified at 1 and is right; 0.1 means one tenth, not the float above it."""
+    found = metrics.read(str(write(tmp_path / "r.tsv", ROWS)))
+    assert found.certified_accuracy(radius) == Share(1, 4)
+    assert found.certified(radius) == Share(2, 4)
+    log = metrics.read(log_file(tmp_path / "l.tsv", ["0\t1\t1\t0.1\t1\t-"]))
+    assert log.certified_accuracy(0.1) == log.certified_accuracy("0.1") == Share(1, 1)
+
+
+@pytest.mark.parametrize("radius", [-1, "-1/4", "wide", None, True, [0.25], math.nan])
+def test_radii_that_are_none(tmp_path: Path, radius: Any) -> None:
+    found = metrics.read(write(tmp_path / "r.tsv", ROWS))
+    with pytest.raises(SettingsError, match="radius: expected"):
+        found.certified_accuracy(radius)
+    with pytest.raises(SettingsError, match="shares are of all or answered, not of 'some'"):
+        found.certified_accuracy(0, "some")  # type: ignore[arg-type]
+
+
+def test_a_share_in_a_session() -> None:
+    share = Share(315, 500)
+    assert repr(share) == str(share) == f"{share}" == "0.630 (315 of 500, 95 % interval 0.586 to 0.672)"
+    assert float(share) == 0.63
+    assert f"{share:.1%}" == "63.0%"
+    assert repr(Share(0, 0)) == "no share: 0 images"
+    assert math.isnan(float(Share(0, 0)))
+    assert repr(Mean(0.4, (0.3, 0.5))) == "0.400 (95 % interval 0.300 to 0.500)"
+    assert float(Mean(0.4, None)) == 0.4
+
+
+def test_answers(tmp_path: Path) -> None:
+    found = metrics.read(write(tmp_path / "r.tsv", ROWS))
+    assert len(found) == 4
+    assert [answer.idx for answer in found] == [0, 20, 40, 60]
+    assert [answer.certified for answer in found] == [True, False, True, True]
+    assert [answer.radius for answer in found][:3] == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("square", [Fraction(k, 65025) for k in (1, 2, 3, 65024, 65026, 10**12 + 1)])
+def test_a_radius_is_rounded_down(square: Fraction) -> None:
+    root = Answer(0, 1, 1, square).radius
+    assert Fraction(root) ** 2 <= square < Fraction(math.nextafter(root, math.inf)) ** 2
+
+
+def test_a_data_frame(tmp_path: Path) -> None:
+    """The same as pandas reads from the file, with missing values where the file has -1."""
+    rows = [replace(row, time="1 day, 2:00:01.5") if i == 0 else row for i, row in enumerate(ROWS)]
+    path = write(tmp_path / "r.tsv", rows)
+    made, read = metrics.read(path).to_dataframe(), pd.read_csv(path, delimiter="\t")
+    for column in ("idx", "label", "n0", "n", "votes"):
+        assert made[column].tolist() == read[column].tolist(), column
+        assert pd.api.types.is_integer_dtype(made[column])
+    assert made.predict.isna().tolist() == made.radius.isna().tolist() == made.radius_sq.isna().tolist()
+    assert made.predict.isna().tolist() == (read.predict == -1).tolist() == (~made.certified).tolist()
+    assert str(made.predict.dtype) == "Int64"
+    assert made.radius_sq[2] == 65025
+    assert made.correct.tolist() == (read.correct == 1).tolist()
+    assert (made.correct.dtype, made.certified.dtype) == (bool, bool)
+    assert made.radius.fillna(0).tolist() == pytest.approx(read.radius.tolist(), abs=1e-6)
+    assert made.counts[0] == (20, 80)
+    assert made.seconds.tolist() == [93601.5, 1.25, 1.25, 1.25]
+    assert made[made.correct & (made.radius >= 0.25)].shape[0] == 1
+
+
+def test_a_data_frame_of_a_public_log() -> None:
+    made, read = metrics.read(EXCERPT).to_dataframe(), pd.read_csv(EXCERPT, delimiter="\t")
+    assert list(made) == ["idx", "label", "predict", "certified", "radius", "correct"]
+    assert made.predict.fillna(-1).tolist() == read.predict.tolist()
+
+
+def test_a_data_frame_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = metrics.read(write(tmp_path / "r.tsv", ROWS))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(IntrsError, match="pip install pandas"):
+        found.to_dataframe()
+
+
+def test_results_in_a_session(tmp_path: Path) -> None:
+    found = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9)))
+    assert repr(found).splitlines() == [
+        "certify m.onnx on d.npz: discrete noise of sigma 0.25, 100 samples per image, alpha 0.001",
+        "4 of 9 planned images, 1 abstention, in r.tsv",
+        "radius                  0   0.25    0.5   0.75      1",
+        "certified accuracy  0.500  0.250  0.250  0.250  0.250",
+    ]
+    page = found._repr_html_()
+    assert "<td>0.25</td><td>0.250</td><td>1 of 4, 0.006 to 0.806</td>" in page
+    predictions = metrics.read(write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict")))
+    assert "correct: 0.500 (2 of 4," in repr(predictions)
+    assert "certified accuracy" not in predictions._repr_html_()
+    assert repr(metrics.read(EXCERPT)).startswith("log of another program: ")
+    assert "0 of 4 planned images, 0 abstentions" in repr(Results.of(None, RUN, []))
+
+
+def test_what_is_shown_is_short_and_harmless(tmp_path: Path) -> None:
+    """Names come from anywhere, and radii may be large."""
+    hostile = replace(RUN, model="\x1b[31m<img src=x>" + "a" * 9000, data="<b>", kernels="\x1b")
+    found = metrics.read(write(tmp_path / "<i>.tsv", ROWS, hostile))
+    assert "\x1b" not in repr(found)
+    assert max(map(len, repr(found).splitlines())) < 200
+    assert not re.search("<img|<b>|<i>|\x1b", found._repr_html_())
+    log = metrics.read(log_file(tmp_path / "l.tsv", ["0\t1\t1\t999999\t1\t-"]))
+    assert len(repr(log)) < 400
+
+
+def test_an_adaptive_run_shows_no_share_it_was_not_asked_for(tmp_path: Path) -> None:
+    rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
+    asked = replace(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
+    found = metrics.read(write(tmp_path / "a.tsv", rows, asked))
+    assert repr(found).splitlines()[-1].split()[-2:] == ["-", "-"]
+    assert found.to_dataframe().look.tolist() == [0] * 4
+
+
 # --- Logs of descendants ---------------------------------------------------------------------------------------------
 
 
@@ -237,12 +357,15 @@ def test_not_even_text(tmp_path: Path) -> None:
         metrics.read(tmp_path / "half.tsv.xz")
     with pytest.raises(IntrsError, match="No such file"):
         metrics.read(tmp_path / "none.tsv")
+    os.mkfifo(tmp_path / "pipe.tsv")
+    with pytest.raises(ResultsError, match="not a regular file"):
+        metrics.read(tmp_path / "pipe.tsv")
     (tmp_path / "long.tsv").write_bytes(b"x" * 10**6)
     with pytest.raises(IntrsError, match="line 1: too long"):
         metrics.read(tmp_path / "long.tsv")
 
 
-@pytest.mark.parametrize("column", metrics.ONE_VALUE)
+@pytest.mark.parametrize("column", ONE_VALUE)
 def test_two_runs_in_one_log(tmp_path: Path, column: str) -> None:
     lines = [f"{line}\t{'0.25' if i < 2 else '0.5'}" for i, line in enumerate(LINES)]
     with pytest.raises(IntrsError, match=f"line 4: malformed .{column} is 0.5, but 0.25 before: two runs mixed"):
@@ -297,9 +420,40 @@ def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -
 # --- Several files ---------------------------------------------------------------------------------------------------
 
 
+def test_join_in_any_order(tmp_path: Path) -> None:
+    """Parts one after the other and interleaved: the images in their order, each part with its own description."""
+    for first, skip, pieces in ((2, 1, (ROWS[:2], ROWS[2:])), (1, 2, (ROWS[::2], ROWS[1::2]))):
+        folder = tmp_path / str(skip)
+        folder.mkdir()
+        one = metrics.read(write(folder / "a.tsv", list(pieces[0]), replace(RUN, max=2, skip=skip)))
+        two = metrics.read(write(folder / "b.tsv", list(pieces[1]), replace(RUN, max=2, skip=skip, first=first)))
+        for parts in ([one, two], [two, one]):
+            joined = metrics.join(parts)
+            assert [answer.idx for answer in joined] == [row.idx for row in joined.rows] == [0, 20, 40, 60]
+            assert (joined.planned, joined.complete) == (4, True)
+            assert joined.run == replace(RUN, max=4, skip=skip)
+            assert joined.parts == (one, two)
+    again = metrics.join([joined])
+    assert again.parts == joined.parts
+    assert metrics.join([one]).answers == one.answers
+    with pytest.raises(ResultsError, match="nothing to join"):
+        metrics.join([])
+
+
+def test_an_image_that_two_parts_plan_counts_once(tmp_path: Path) -> None:
+    """The first part was given up after two of its four images, and the second began where it stood."""
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=4)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2, first=2)))
+    joined = metrics.join([two, one])
+    assert (joined.planned, joined.complete) == (4, True)
+    assert "planned" not in repr(joined)
+    far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], replace(RUN, max=2**62, first=2)))
+    assert metrics.join([one, far]).planned == 4 + 2**62, "what a file claims is not counted one by one"
+
+
 def test_join(tmp_path: Path) -> None:
     one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2)))
-    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=3, skip=5)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=3, first=2)))
     whole = metrics.read(write(tmp_path / "c.tsv", ROWS))
     joined = metrics.join([one, two])
     assert joined.answers == whole.answers

@@ -14,7 +14,9 @@ from PIL import Image
 from test_metrics import EXCERPT, log_file
 from test_results import ROWS, RUN, write
 
+from intrs import metrics, reports
 from intrs.cli import main
+from intrs.errors import SettingsError
 from intrs.reports.figure import COLOURS, WIDTHS, drawn
 from intrs.reports.runs import open_runs
 
@@ -110,7 +112,7 @@ def test_an_unfinished_run_is_marked(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["p.tsv", "-o", "f.pdf"], "a run of predictions, which have no radius"),
         (["r.tsv", "strange.tsv", "-o", "f.pdf"], "about different data"),
         (["r.tsv", "other.tsv", "--join", "-o", "f.pdf"], "sigma is 1/4 in one and 1/2 in the other"),
-        (["r.tsv", "-o", "there.pdf"], "there.pdf exists; --overwrite"),
+        (["r.tsv", "-o", "there.pdf"], "there.pdf exists; choose another name, or ask to overwrite"),
         (["r.tsv"], "-o/--out"),
     ],
 )
@@ -145,6 +147,35 @@ def test_without_matplotlib(
     monkeypatch.setattr(builtins, "__import__", without)
     plot(str(EXCERPT), "-o", str(tmp_path / "f.pdf"), code=2)
     assert "pip install 'intrs[plot]'" in capsys.readouterr().err
+
+
+def test_a_figure_as_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same bytes as the command writes; without a file an SVG, which a notebook shows; nothing is printed."""
+    shown = reports.plot(EXCERPT)
+    written = reports.plot([metrics.read(EXCERPT)], str(tmp_path / "f.png"), of="answered", width="page")
+    assert capfd.readouterr() == ("", "")
+    plot(str(EXCERPT), "-o", str(tmp_path / "c.svg"))
+    plot(str(EXCERPT), "-o", str(tmp_path / "c.png"), "--of", "answered", "--width", "page")
+    assert shown.data == (tmp_path / "c.svg").read_bytes()
+    assert written.data == (tmp_path / "f.png").read_bytes() == (tmp_path / "c.png").read_bytes()
+    assert (shown.path, written.path) == (None, tmp_path / "f.png")
+    assert (shown._repr_svg_() or "").startswith("<?xml")
+    assert (shown._repr_png_(), written._repr_svg_(), written._repr_png_()) == (None, None, written.data)
+    assert re.fullmatch(r"Plot\('.*f.png', runs: 1, png, [\d,]+ bytes\)", repr(written))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"of": "certified"}, "of must be one of all, answered, not 'certified'"),
+        ({"width": "wide"}, "width must be one of column, page, not 'wide'"),
+        ({"paper": "mnist"}, "paper must be one of"),
+        ({"out": "f.jpg"}, "ends in .pdf, .png, .svg, not '.jpg'"),
+    ],
+)
+def test_mistakes_in_a_call(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        reports.plot(EXCERPT, **arguments)
 
 
 def test_pictures_are_not_blank(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import copy
 import io
 import json
 import re
@@ -11,7 +13,9 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from fractions import Fraction
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +27,15 @@ from test_metrics import EXCERPT, HEADER, certified_accuracy, log_file
 from test_results import ROWS, RUN, write
 from tiny_model import images, save_images, save_model
 
-from intrs import results
+from intrs import metrics, reports, results
 from intrs.cli import main
 from intrs.cli.arguments import asked, parse
+from intrs.data import open_data
+from intrs.errors import IntrsError
+from intrs.exact import plain
 from intrs.job import open_job
 from intrs.noise import Noise
+from intrs.reports import curves
 from intrs.reports import page as page_module
 from intrs.reports.provenance import repeat
 from intrs.reports.runs import open_runs, paper, paper_curves, table_radii
@@ -38,7 +46,8 @@ from intrs.votes import noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from intrs.progress import Progress
 
 IMAGES = 48
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">&amp;'"
@@ -210,24 +219,24 @@ def test_the_paper_s_curves_on_the_page(folder: Path) -> None:
 
 def test_the_words_of_one_run(tmp_path: Path) -> None:
     entries = open_runs([write(tmp_path / "r.tsv", ROWS)])
-    assert headline(entries) == "1 of 4 images keeps its right class, whatever happens within radius 0.25."
+    assert headline(entries) == "1 of 4 images keeps its correct class under every perturbation within radius 0.25."
     assert findings(entries[0]) == (
-        "Of 4 images 3 (75.0 %) got a certificate, that is a class and a radius. For 2 (50.0 % of all) the class is "
-        "the right one; for 1 (25.0 %) it is right and holds to radius 0.25 or more. 1 got no answer."
+        "Of 4 images, 3 (75.0 %) got a certificate: a class and a radius. For 2 (50.0 % of all) the class is correct; "
+        "for 1 (25.0 %) it is correct and holds to radius 0.25 or more. The classifier abstained on 1."
     )
     (sentence,) = meaning(entries)
-    assert "Each certificate fails with probability 0.001 at most" in sentence
+    assert "Each certificate fails with probability at most 0.001" in sentence
     words = " ".join(assumptions(entries, 3072))
     for expected in ("α = 0.001", "σ 0.25 (63.75 pixel levels)", "one value changed by 63 levels", "all 3,072 values",
-                     "discrete Gaussian", "ChaCha20", "at most 0.003 on average", "Clopper"):  # fmt: skip
+                     "discrete Gaussian", "ChaCha20", "at most 0.003 are expected to do so", "Clopper"):  # fmt: skip
         assert expected in words, expected
-    assert "proved for changes of one value" not in words
+    assert "proved for perturbations of one value" not in words
     assert cautions(entries) == []
 
 
 def test_the_paper_s_bound_is_named(tmp_path: Path) -> None:
     entries = open_runs([write(tmp_path / "r.tsv", ROWS, replace(RUN, bound="paper"))])
-    assert "proved for changes of one value at a time only" in " ".join(assumptions(entries, None))
+    assert "proved for perturbations of one value at a time only" in " ".join(assumptions(entries, None))
 
 
 def test_what_differs_is_said(tmp_path: Path) -> None:
@@ -238,7 +247,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     entries = open_runs([one, two], ["A", "B"])
     assert cautions(entries) == [
         "B is unfinished: 3 of 4 images so far.",
-        "The runs differ in samples an image: 100 in A; 1,000 in B",
+        "The runs differ in samples per image: 100 in A; 1,000 in B",
         "The runs differ in α: 0.001 in A; 0.01 in B",
         "The runs differ in noise: discrete in A; rounded in B",
         "The runs are about different images: 4 in A; 3 in B. They have 3 in common.",
@@ -256,13 +265,13 @@ def test_a_foreign_log_promises_nothing(folder: Path) -> None:
 # --- The classical method: words that are true of floats -------------------------------------------------------------
 
 FLOAT_RUN = replace(RUN, noise="continuous", note=results.CLASSICAL, kernels="onnxruntime 9, numpy 8", sigma="1/2")
-OF_INTEGERS = ("ChaCha20", "in integers", "whole-number", "computes every line again")
+OF_INTEGERS = ("ChaCha20", "in integers", "integer perturbation", "computes every line again")
 
 
 def test_words_of_a_run_in_floats(tmp_path: Path) -> None:
     """What docs/baselines.md says, and nothing of the proofs about integers."""
     entries = open_runs([write(tmp_path / "r.tsv", ROWS, FLOAT_RUN)])
-    assert headline(entries).endswith("whatever happens within radius 0.25, rounding left aside.")
+    assert headline(entries).endswith("under every perturbation within radius 0.25, rounding aside.")
     source = page_module.page(entries)
     found = Page(source[: source.index('<script type="application/json"')]).text
     for words in OF_INTEGERS:
@@ -270,7 +279,7 @@ def test_words_of_a_run_in_floats(tmp_path: Path) -> None:
     for words in ("σ Φ⁻¹(p)", "no proof bounds what that changes", "float32", "Philox", "onnxruntime 9, numpy 8",
                   "not the same bit for bit elsewhere", "“intrs verify” counts them again", "continuous Gaussian",
                   "This run is in floating point", "SHA-256 of the model’s file", results.CLASSICAL, "classical",
-                  "may round differently", "the rounding of floats left aside"):  # fmt: skip
+                  "may round differently", "the rounding of floats aside"):  # fmt: skip
         assert words in found, words
     assert "kernel set" not in found
     assert "boundsound" not in found.replace("\n", ""), "there is no bound for integers here"
@@ -280,9 +289,9 @@ def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
     one, two = write(tmp_path / "a.tsv", ROWS), write(tmp_path / "b.tsv", ROWS, FLOAT_RUN)
     entries = open_runs([one, two], ["A", "B"])
     words = " ".join(assumptions(entries, None))
-    assert "In the runs in integers it rests on ChaCha20" in words
-    assert "In the runs in floating point it rests on the numbers of NumPy" in words
-    assert "whole-number changes" in words
+    assert "In the runs in integers it rests on three things: the bits of ChaCha20" in words
+    assert "In the runs in floating point it rests on three things: the numbers of NumPy" in words
+    assert "integer perturbation" in words
     assert meaning(entries)[1].startswith("B is in floating point, by the classical method")
     assert "The runs differ in bound: sound, one-class in A; classical, one-class in B" in cautions(entries)
     assert "in integers" in page_module.page(entries).partition("<h1>")[0]
@@ -304,7 +313,7 @@ def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.
     command = ["certify", "tiny.onnx", "tiny.npz", "--noise", "continuous", "--n", "300", "--seed", "7", "--max", "6"]
     assert main([*command, "--out", path]) == 0
     run = results.read_run(tmp_path / "floats.tsv")
-    assert asked_run(shlex.split(repeat(run, path))[1:]) == run
+    assert asked_run(shlex.split(repeat(run, Path(path)))[1:]) == run
     report(path, "wide.tsv", "--data", "tiny.npz", "-o", str(tmp_path / "f.html"))
     found = read_page(tmp_path / "f.html")
     check_numbers(found, 0, tmp_path / "floats.tsv")
@@ -342,7 +351,7 @@ def test_the_command_that_repeats_a_run(folder: Path, monkeypatch: pytest.Monkey
     """Parsed and opened again, it describes the same run, field by field."""
     monkeypatch.chdir(folder)
     run = results.read_run(folder / HOSTILE_FILE)
-    argv = shlex.split(repeat(run, HOSTILE_FILE))[1:]
+    argv = shlex.split(repeat(run, Path(HOSTILE_FILE)))[1:]
     assert str(parse(argv).out) == HOSTILE_FILE
     assert asked_run(argv) == run
 
@@ -360,7 +369,7 @@ def test_the_command_that_repeats_a_run(folder: Path, monkeypatch: pytest.Monkey
 def test_the_command_keeps_options(folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     run = asked_run(["certify", "tiny.onnx", "tiny.npz", "--n", "300", *options])
-    assert asked_run(shlex.split(repeat(run, "x"))[1:]) == run
+    assert asked_run(shlex.split(repeat(run, Path("x")))[1:]) == run
 
 
 def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +380,7 @@ def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pyt
     assert main([*command, "--n", "300", "--radii", "0.1"]) == 0
     assert main([*command, "--n", "600", "--radii", "0.1,0.25", "--resume"]) == 0
     run, rows = results.read(tmp_path / "a.tsv")
-    lines = repeat(run, again).splitlines()
+    lines = repeat(run, Path(again)).splitlines()
     assert len(lines) == 2
     for line in lines:
         assert main(shlex.split(line)[1:]) == 0
@@ -389,7 +398,8 @@ def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pyt
 def test_provenance(folder: Path) -> None:
     found, run = read_page(folder / "one.html").text, results.read_run(folder / HOSTILE_FILE)
     for field in fields(run):
-        assert str(getattr(run, field.name)) in found, field.name
+        value = str(getattr(run, field.name))
+        assert (plain(Fraction(value)) if field.name in ("sigma", "alpha") else value) in found, field.name
     assert shlex.join(["intrs", "verify", HOSTILE_FILE]) in found
 
 
@@ -441,7 +451,10 @@ def test_data_that_do_not_ship_are_not_opened_unasked(
 ) -> None:
     monkeypatch.chdir(folder)
     report("wide.tsv", "-o", str(tmp_path / "r.html"))
-    assert "no images: only those that ship are shown unasked" in capsys.readouterr().out
+    assert (
+        "are not shown: only data sets that ship with intrs are opened unless the data are named. To show them: --data"
+        in capsys.readouterr().out
+    )
     assert read_page(tmp_path / "r.html").json["gallery-data"]["runs"] == []
 
 
@@ -478,14 +491,14 @@ def test_large_and_grey_images_are_thinned() -> None:
     ("arguments", "message"),
     [
         (["r.tsv", "r.tsv"], "is named twice"),
-        (["r.tsv", "--label", "a", "--label", "b"], "2 times --label for 1 runs"),
+        (["r.tsv", "--label", "a", "--label", "b"], "2 labels for 1 run;"),
         (["r.tsv", "other.tsv", "--join"], "sigma is 1/4 in one and 1/2 in the other"),
         (["r.tsv", "strange.tsv"], "about different data"),
         (["bare.tsv"], "bare.tsv.json, which says how it was made, is missing"),
         (["broken.tsv"], "line 2: malformed"),
         (["empty.tsv"], "0 lines"),
         (["none.tsv"], "No such file"),
-        (["r.tsv", "-o", "there.html"], "there.html exists; --overwrite"),
+        (["r.tsv", "-o", "there.html"], "there.html exists; choose another name, or ask to overwrite"),
         (["r.tsv", "-o", "no/where.html"], "there is no folder no"),
         (["r.tsv", "--data", "nothing"], "nothing"),
     ],
@@ -519,6 +532,93 @@ def test_parts_of_a_run_make_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
     report("a.tsv", "b.tsv", "--join", "-o", "j.html")
     whole = write(tmp_path / "c.tsv", ROWS)
     check_numbers(read_page(tmp_path / "j.html"), 0, whole)
+
+
+@pytest.mark.parametrize(("first", "skip"), [(3, 1), (1, 2)], ids=["one after the other", "interleaved"])
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+def test_every_part_of_a_run_has_its_command(
+    folder: Path, tmp_path: Path, first: int, skip: int, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands on the page make each part again, image by image; so does the one for a single run."""
+    monkeypatch.chdir(folder)
+    names = [str(tmp_path / f"{part}.tsv") for part in "ab"]
+    common = ["certify", "tiny.onnx", "tiny.npz", "--n", "300", "--seed", "7", "--max", "3", "--skip", str(skip)]
+    for name, begin in zip(names, (0, first), strict=True):
+        assert main([*common, "--first", str(begin), "--out", name]) == 0
+    made = reports.report(names[::order], join=True, max_images=0)
+    source = made.html
+    block = source[source.index("Repeat the run (one command per part)") :]
+    lines = unescape(re.search(r"<pre[^>]*>(.*?)</pre>", block, re.DOTALL)[1]).splitlines()  # type: ignore[index]
+    assert [shlex.split(line)[-1] for line in lines] == names
+    for line, name in zip(lines, names, strict=True):
+        run, rows = results.read(Path(name))
+        assert asked_run(shlex.split(line)[1:]) == run
+        Path(name).rename(tmp_path / "kept.tsv")
+        Path(name + ".json").unlink()
+        assert main(shlex.split(line)[1:]) == 0
+        assert [row.idx for row in results.read(Path(name))[1]] == [row.idx for row in rows]
+    found = Page(source).text
+    assert f"first image0, {first}" in found.replace("\n", "")
+    assert "images planned6" in found.replace("\n", "")
+    assert all(shlex.join(["intrs", "verify", name]) in found for name in names)
+
+
+# --- As functions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_report_as_a_function(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The same bytes as the command writes, from a path, a string or results; nothing is printed."""
+    monkeypatch.chdir(folder)
+    heard: list[Progress] = []
+    made = reports.report(HOSTILE_FILE, data="tiny.npz", title=HOSTILE, progress=heard.append)
+    assert made.data == (folder / "one.html").read_bytes()
+    assert (made.path, made.images, made.remarks, made.unfinished) == (None, IMAGES, (), ())
+    assert [p.done for p in heard] == list(range(IMAGES + 1))
+    assert {(p.total, p.unit) for p in heard} == {(IMAGES, "images")}
+    written = reports.report(Path("wide.tsv"), tmp_path / "w.html")
+    assert written.data == (tmp_path / "w.html").read_bytes()
+    assert (written.path, written.images) == (tmp_path / "w.html", 0)
+    assert len(written.remarks) == 1
+    again = reports.report([metrics.read("wide.tsv")], data=open_data("tiny.npz"))
+    assert again.images == IMAGES
+    assert capfd.readouterr() == ("", "")
+    assert re.fullmatch(r"Page\('.*w.html', runs: 1, images: 0, [\d,]+ bytes\)", repr(written))
+
+
+def test_results_that_are_in_no_file() -> None:
+    made = reports.report(metrics.Results.of(None, RUN, ROWS), max_images=0)
+    found = Page(made.html).text
+    assert "intrs certify m.onnx d.npz" in found
+    assert "--out" not in found
+    assert "intrs verify" not in found.partition("How the runs were made")[2]
+    assert len(reports.report([metrics.Results.of(None, RUN, ROWS)] * 2, max_images=0).runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paper": "mnist"}, "paper must be one of auto, none, cifar10, caltech101, not 'mnist'"),
+        ({"max_images": -1}, "max_images: expected an integer of at least 0, got -1"),
+        ({"labels": ["a", "b"]}, "2 labels for 1 run"),
+        ({"data": "nothing"}, "nothing"),
+        ({"out": "r.tsv", "overwrite": True}, "r.tsv is what is to be read"),
+        ({"out": "r.tsv.json", "overwrite": True}, "r.tsv.json is what is to be read"),
+        ({"out": "r.tsv"}, "r.tsv is what is to be read"),
+        ({"training": "nowhere"}, "not the folder of a training run"),
+    ],
+)
+def test_mistakes_in_a_call(
+    tmp_path: Path, arguments: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "r.tsv", ROWS)
+    with pytest.raises(IntrsError, match=message) as raised:
+        reports.report("r.tsv", **arguments)
+    assert "--" not in str(raised.value)
+    with pytest.raises(IntrsError, match="no results to show"):
+        reports.report([])
 
 
 # --- Training --------------------------------------------------------------------------------------------------------
@@ -657,10 +757,33 @@ def test_damaged_results_of_training(
     assert "results.json" in error
 
 
+def keys(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of all values in a tree of JSON."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, each in inner for found in ((*path, key), *keys(each, (*path, key)))]
+
+
+@pytest.mark.parametrize("make", [None, [], {}, "x", -1], ids=["gone", "list", "object", "text", "negative"])
+def test_no_damage_to_a_state_is_a_traceback(tmp_path: Path, make: Any) -> None:
+    """Every value in turn is taken away or replaced: the curves are read or refused, whatever is damaged."""
+    for number, path in enumerate(keys(state(2, 1)) + [("results", *path) for path in keys(FINAL)]):
+        damaged = {**copy.deepcopy(state(2, 1)), "results": copy.deepcopy(FINAL)}
+        place: Any = damaged
+        for key in path[:-1]:
+            place = place[key]
+        if make is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = make
+        folder = save_training(tmp_path / str(number), damaged, damaged.pop("results"))
+        with contextlib.suppress(IntrsError):
+            curves.open_curves([folder])
+
+
 def test_folders_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = str(write(tmp_path / "r.tsv", ROWS)), str(tmp_path / "r.html")
     report(path, "--training", str(tmp_path / "nowhere"), "-o", out, code=2)
-    assert "it has no state.json, which `intrs train` writes" in capsys.readouterr().err
+    assert "it has no state.json, which training writes" in capsys.readouterr().err
     one, two = (str(save_training(tmp_path / name / "run", state())) for name in ("a", "b"))
     report(path, "--training", one, "--training", one, "-o", out, code=2)
     assert "is named twice" in capsys.readouterr().err
@@ -922,6 +1045,36 @@ def test_copying(opened: Browser, folder: Path) -> None:
     assert re.search(r"& \d+\.\d \(\d+\.\d--\d+\.\d\) ", latex), "with intervals"
     assert "$\\sigma$" in latex
     assert latex.count("\\\\\n") == 3
+    assert latex.isascii()
+
+
+SIGNS = "α β σ Σ ≤ ≥ ± × · – — … “a” ‘b’ ² ∞ ℓ → − | & % $ # _ { } ~ ^ < > \\"
+
+
+@in_browser
+def test_every_sign_in_both_copies(browser: Browser, tmp_path: Path) -> None:
+    """An adaptive run, whose samples are "≤ n", under a name with every sign that may be in a table."""
+    rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
+    write(tmp_path / "a.tsv", rows, replace(RUN, adaptive="n=100 radii=1/4 give_up=1/2"))
+    report(str(tmp_path / "a.tsv"), "--label", SIGNS, "-o", str(tmp_path / "a.html"))
+    browser.open(tmp_path / "a.html")
+    browser.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    browser.click("#copy-latex")
+    browser.wait("window.copied")
+    latex = browser.run("window.copied")
+    assert "& $\\le$ 100, mean 100 &" in latex
+    assert latex.isascii()
+    assert latex.splitlines()[4].startswith(
+        "  $\\alpha$ $\\beta$ $\\sigma$ $\\Sigma$ $\\le$ $\\ge$ $\\pm$ $\\times$ $\\cdot$ -- --- \\dots{} ``a'' `b' "
+        "$^2$ $\\infty$ $\\ell$ $\\to$ $-$ $|$ \\& \\% \\$ \\# \\_ \\{ \\} \\textasciitilde{} \\textasciicircum{} $<$ "
+        "$>$ \\textbackslash{} & "
+    )
+    browser.run("window.copied = null")
+    browser.click("#copy-markdown")
+    browser.wait("window.copied")
+    name = re.split(r"(?<!\\)\|", browser.run("window.copied").splitlines()[2])[1].strip()
+    assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", name) == SIGNS, "unescaped as Markdown does"
+    assert not re.search(r"(?<!\\)[*_<>`&~$]", name)
 
 
 @in_browser
@@ -968,7 +1121,7 @@ def test_hostile_words_stay_words(browser: Browser, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pages with the learning curves of one training, of two, and of one with a single epoch."""
     made = tmp_path_factory.mktemp("training")
     run = str(write(made / "r.tsv", ROWS))
@@ -989,8 +1142,8 @@ def lengths(browser: Browser, chart: str) -> list[tuple[str, str, float]]:
 
 
 @in_browser
-def test_learning_curves_draw(browser: Browser, curves: Path) -> None:
-    browser.open(curves / "two.html")
+def test_learning_curves_draw(browser: Browser, trained: Path) -> None:
+    browser.open(trained / "two.html")
     loss, accuracy = lengths(browser, "loss"), lengths(browser, "accuracy")
     assert [line[:2] for line in loss] == [("0", "loss"), ("1", "loss")]
     assert [line[:2] for line in accuracy] == [("0", "watched"), ("0", "train"), ("1", "watched"), ("1", "train")]
@@ -1011,8 +1164,8 @@ def test_learning_curves_draw(browser: Browser, curves: Path) -> None:
 
 
 @in_browser
-def test_pointing_at_epochs(browser: Browser, curves: Path) -> None:
-    browser.open(curves / "one.html")
+def test_pointing_at_epochs(browser: Browser, trained: Path) -> None:
+    browser.open(trained / "one.html")
     browser.point("#chart-accuracy", 0.7)
     (tip,) = browser.texts("#chart-accuracy .tip")
     epoch = int(re.search(r"epoch (\d+)", tip)[1])  # type: ignore[index]
@@ -1039,8 +1192,8 @@ def test_pointing_at_epochs(browser: Browser, curves: Path) -> None:
 
 
 @in_browser
-def test_one_epoch_is_a_point(browser: Browser, curves: Path) -> None:
-    browser.open(curves / "first.html")
+def test_one_epoch_is_a_point(browser: Browser, trained: Path) -> None:
+    browser.open(trained / "first.html")
     assert browser.run("document.querySelectorAll('#chart-accuracy .speck').length") == 2
     browser.point("#chart-accuracy", 0.9)
     assert "epoch 1" in browser.texts("#chart-accuracy .tip")[0]
@@ -1050,8 +1203,8 @@ def test_one_epoch_is_a_point(browser: Browser, curves: Path) -> None:
 @in_browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1100])
-def test_learning_curves_fit(browser: Browser, curves: Path, dark: bool, width: int) -> None:
-    browser.open(curves / "two.html", width=width, height=844, dark=dark)
+def test_learning_curves_fit(browser: Browser, trained: Path, dark: bool, width: int) -> None:
+    browser.open(trained / "two.html", width=width, height=844, dark=dark)
     assert browser.run("document.documentElement.scrollWidth") <= width
     for chart in ("#chart-loss", "#chart-accuracy"):
         browser.point(chart, 0.9)

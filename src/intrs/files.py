@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from intrs.errors import IntrsError, ResultsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
@@ -42,6 +42,16 @@ def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -
     if len(data) > most:
         raise kind(f"{path}: larger than the {most:,} bytes that are accepted")
     return data
+
+
+def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Refuse to write where something is already, or where nothing can be, or over what is to be read."""
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+        raise ResultsError(f"{path} is what is to be read; choose another name")
+    if path.exists() and not (overwrite and path.is_file()):
+        raise ResultsError(f"{path} exists; choose another name, or ask to overwrite the file")
+    if not path.parent.is_dir():
+        raise ResultsError(f"{path}: there is no folder {path.parent}")
 
 
 # --- Whole writes ----------------------------------------------------------------------------------------------------

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from intrs.cli.make import check_new
-from intrs.files import write_whole
-from intrs.reports.runs import open_runs
-from intrs.results import sidecar_path
+from intrs.cli.report import unfinished
 from intrs.text import printable
 
 if TYPE_CHECKING:
@@ -15,15 +12,20 @@ if TYPE_CHECKING:
 
 
 def plot(args: Namespace) -> int:
-    """Read the runs, draw their curves, write the figure."""
-    from intrs.reports.figure import check_format, figure
+    """Make the figure, and say what is in it."""
+    from intrs import reports
 
-    check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
-    check_format(args.out.suffix)
-    entries = open_runs(args.results, args.label, joined=args.join)
-    made = figure(entries, args.out.suffix, measure=args.of, cp=args.cp, width=args.width, which=args.paper)
-    write_whole(args.out, made)
-    unfinished = [entry.name for entry in entries if not entry.log.complete]
-    note = f"; unfinished: {', '.join(unfinished)}" if unfinished else ""
-    print(printable(f"{args.out}: runs: {len(entries)}, {len(made):,} bytes{note}"))
+    made = reports.plot(
+        args.results,
+        args.out,
+        join=args.join,
+        labels=args.label,
+        of=args.of,
+        cp=args.cp,
+        width=args.width,
+        paper=args.paper,
+        overwrite=args.overwrite,
+    )
+    note = unfinished(made.unfinished)
+    print(printable(f"{made.path}: runs: {len(made.runs)}, {len(made.data):,} bytes{note}"))
     return 0

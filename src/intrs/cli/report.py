@@ -4,46 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from intrs.cli.make import check_new
-from intrs.cli.screen import meter
-from intrs.files import write_whole
-from intrs.reports.runs import open_runs
-from intrs.results import sidecar_path
 from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from intrs.reports.gallery import Gallery
-    from intrs.reports.runs import Entry
-
 
 def report(args: Namespace) -> int:
-    """Read the runs, draw their images, write the page."""
-    from intrs.reports.page import page
-    from intrs.reports.training import open_trainings
+    """Make the page, and say what is in it."""
+    from intrs import reports
 
-    check_new(args.out, args.overwrite, [each for path in args.results for each in (path, sidecar_path(path))])
-    entries = open_runs(args.results, args.label, joined=args.join)
-    trainings = open_trainings(args.training)
-    images = None if args.no_images else _gallery(entries, args)
-    made = page(entries, images, title=args.title, which=args.paper, trainings=trainings)
-    data = made.encode("utf-8", "backslashreplace")
-    write_whole(args.out, data)
-    for remark in images.remarks if images else ():
-        print(printable(remark))
-    unfinished = [entry.name for entry in entries if not entry.log.complete]
-    note = f"; unfinished: {', '.join(unfinished)}" if unfinished else ""
-    shown = sum(len(run["cards"]) for run in images.runs) if images else 0
-    print(printable(f"{args.out}: runs: {len(entries)}, images: {shown}, {len(data):,} bytes{note}"))
+    made = reports.report(
+        args.results,
+        args.out,
+        join=args.join,
+        labels=args.label,
+        title=args.title,
+        data=args.data,
+        max_images=0 if args.no_images else args.max_images,
+        training=args.training,
+        paper=args.paper,
+        overwrite=args.overwrite,
+        progress=True,
+    )
+    for remark in made.remarks:
+        print(printable(f"{remark} To show them: --data."))
+    runs = f"runs: {len(made.runs)}, images: {made.images}"
+    print(printable(f"{made.path}: {runs}, {len(made.data):,} bytes{unfinished(made.unfinished)}"))
     return 0
 
 
-def _gallery(entries: Sequence[Entry], args: Namespace) -> Gallery:
-    from intrs.reports.gallery import gallery, open_named
-
-    named = None if args.data is None else open_named(entries, args.data)
-    most = sum(min(args.max_images, len(entry.log.answers)) for entry in entries)
-    with meter(most, 0, "images") as show_progress:
-        return gallery(entries, named, args.max_images, lambda done: show_progress(done, f"image {done:,}"))
+def unfinished(names: Sequence[str]) -> str:
+    """What the last line says of runs that lack some of their images."""
+    return f"; unfinished: {', '.join(names)}" if names else ""

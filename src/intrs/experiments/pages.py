@@ -13,8 +13,10 @@ import numpy as np
 
 from intrs import __version__
 from intrs.exact import plain
+from intrs.experiments.attacks import finished
+from intrs.experiments.certificates import ALPHAS
 from intrs.experiments.plan import COMPARED, SIGMAS
-from intrs.experiments.tables import ALPHAS, attacked, attacks_of, judged_again, sections
+from intrs.experiments.tables import sections
 from intrs.files import write_whole
 from intrs.noise import Noise
 from intrs.reports.runs import METHODS, Entry
@@ -24,8 +26,8 @@ from intrs.votes import noisy_images
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from intrs.experiments.run import Found
-    from intrs.experiments.tables import Section
+    from intrs.experiments.folder import Found
+    from intrs.experiments.section import Section
 
 FIGURES = "figures"
 SHOWN = 8  # images under noise
@@ -34,14 +36,14 @@ CARDS = 40  # images of each run on the page, which has up to 12
 FORMAT = "intrs reproduction 1"
 
 
-def write(found: Found) -> list[Path]:
-    """Write everything; the paths."""
+def write(found: Found) -> tuple[list[Section], list[Path]]:
+    """Write everything: the experiments as data, and the paths of the pages."""
     (found.folder / FIGURES).mkdir(exist_ok=True)
     made = [_with_figures(found, section) for section in sections(found)]
     markdown, data = found.folder / "results.md", found.folder / "results.json"
     write_whole(markdown, _markdown(found, made).encode())
     write_whole(data, (json.dumps(_json(found, made), indent=1, default=str) + "\n").encode())
-    return [markdown, data, *_page(found)]
+    return made, [markdown, data, *_page(found)]
 
 
 def _markdown(found: Found, made: list[Section]) -> str:
@@ -82,7 +84,7 @@ def _with_figures(found: Found, section: Section) -> Section:
 
 
 def _curves(found: Found) -> list[str]:
-    """A figure a sigma: certified accuracy and, beside it, what was certified right or wrong."""
+    """One figure per sigma: certified accuracy and, beside it, what was certified right or wrong."""
     from intrs.reports.figure import figure
 
     names = []
@@ -95,13 +97,12 @@ def _curves(found: Found) -> list[str]:
 
 
 def _alphas(found: Found) -> list[str]:
-    """A figure a method: its votes judged at every alpha."""
+    """One figure per method: its votes judged at every alpha."""
     from intrs.reports.figure import figure
 
     names = []
     for method in COMPARED:
-        if log := found.log(found.plan.fixed(method)):
-            judged = {alpha: judged_again(log, alpha, found.dimension) for alpha in ALPHAS}
+        if judged := found.at_alphas(method, ALPHAS):
             names.append(f"{FIGURES}/alpha-{method}.svg")
             entries = [Entry(f"{method}, α {alpha}", again, method) for alpha, again in judged.items()]
             write_whole(found.folder / names[-1], figure(entries, ".svg", which="none"))
@@ -113,9 +114,9 @@ def _attacks(found: Found, letter: str, xlabel: str) -> list[str]:
     from intrs.reports.figure import simple_figure
 
     lines = []
-    for name, title in attacks_of(found, letter).items():
-        shares = attacked(found.folder / name)
-        lines.append((title.split(",")[0], [float(eps) for eps in shares], [right for right, *_ in shares.values()]))
+    for each in finished(found, letter):
+        shares = found.attacked(each)
+        lines.append((each.victim, [float(eps) for eps in shares], [right for right, *_ in shares.values()]))
     path = f"{FIGURES}/attack-{letter}.svg"
     write_whole(found.folder / path, simple_figure(lines, xlabel, "accuracy under attack", ".svg"))
     return [path]
@@ -131,12 +132,12 @@ _DRAWN: dict[str, Callable[[Found], list[str]]] = {
 
 def _entries(found: Found) -> list[Entry]:
     """The runs at the sigma of training; methods at one sigma stand together, so that their colours differ."""
-    wanted = [(m, s, found.log(found.plan.certify(m, s, s))) for s in SIGMAS for m in METHODS]
-    return [Entry(f"{method}, σ {plain(sigma)}", log, method) for method, sigma, log in wanted if log]
+    wanted = [(m, s, found.votes(found.plan.certify(m, s, s))) for s in SIGMAS for m in METHODS]
+    return [Entry(f"{method}, σ {plain(sigma)}", votes, method) for method, sigma, votes in wanted if votes]
 
 
 def _noisy(found: Found) -> str:
-    """A row an image: without noise, then under each sigma."""
+    """One row per image: without noise, then under each sigma."""
     import io
 
     from PIL import Image
@@ -165,7 +166,7 @@ def _page(found: Found) -> list[Path]:
     if not entries:
         return []
     images = gallery(entries, found.data, CARDS)
-    made = page(entries, images, which=found.plan.paper, trainings=found.trainings())
+    made = page(entries, images, which=found.plan.paper, curves=found.curves())
     path = found.folder / "report.html"
     write_whole(path, made.encode("utf-8", "backslashreplace"))
     return [path]

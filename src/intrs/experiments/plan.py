@@ -18,7 +18,7 @@ from typing import Any
 
 from intrs import zoo
 from intrs.certificate import parse_alpha
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, SettingsError
 from intrs.exact import plain
 from intrs.noise import parse_sigma
 from intrs.reports.runs import METHODS, PAPERS, paper
@@ -31,7 +31,7 @@ TITLES = {
     "e": "Other values of alpha",
     "f": "PGD against prediction",
     "g": "PGD against undefended networks (the paper's Figure 1)",
-    "h": "Time an image and size of the model",
+    "h": "Time per image and size of the model",
     "i": "Noisy images",
 }
 NOISE = dict(zip(METHODS, ("discrete", "continuous", "continuous"), strict=True))
@@ -130,7 +130,7 @@ class Plan:
         return sorted({*of_a, *other_numbers()["other_sigma"]["radii"]}, key=Fraction)
 
     def missing(self, experiment: str) -> list[str]:
-        """The networks that an experiment lacks, a line a method."""
+        """The networks that an experiment lacks, one line per method."""
         lacking = dict.fromkeys((s.method, s.trained) for s in self.needs(experiment))
         found: dict[str, list[str]] = {}
         for method, trained in lacking:
@@ -150,18 +150,18 @@ def read_plan(path: Path | None) -> Plan:
         data = shipped.read_bytes() if path is None else _bytes(path)
         return _plan(tomllib.loads(data.decode("utf-8")), path.parent if path else Path())
     except OSError as error:
-        raise IntrsError(f"cannot read {path}: {error.strerror or error}") from None
+        raise SettingsError(f"cannot read {path}: {error.strerror or error}") from None
     except IntrsError as error:
-        raise IntrsError(f"{path or 'the plan'}: {error}") from None
+        raise SettingsError(f"{path or 'the plan'}: {error}") from None
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits
-        raise IntrsError(f"{path}: not a TOML file ({error})") from None
+        raise SettingsError(f"{path}: not a TOML file ({error})") from None
 
 
 def _bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise IntrsError("too large for a plan")
+        raise SettingsError("too large for a plan")
     return data
 
 
@@ -175,7 +175,7 @@ KEYS = (*NUMBERS, *TEXTS, "models", "undefended", "seed", "training")
 
 def _plan(found: dict[str, Any], folder: Path) -> Plan:
     if unknown := [key for key in found if key not in KEYS]:
-        raise IntrsError(f"there is no setting {unknown[0]!r}; there are {', '.join(KEYS)}")
+        raise SettingsError(f"there is no setting {unknown[0]!r}; there are {', '.join(KEYS)}")
     values: dict[str, Any] = {
         key: _number(found, key, most, 0 if key in MAY_BE_NONE else 1) for key, most in NUMBERS.items() if key in found
     }
@@ -183,7 +183,7 @@ def _plan(found: dict[str, Any], folder: Path) -> Plan:
     if "seed" in found:
         values["seed"] = _number(found, "seed", 2**63 - 1, 0)
     if "data" not in values:
-        raise IntrsError("it does not say which data; give data = 'cifar10' or a path")
+        raise SettingsError("it does not say which data; give data = 'cifar10' or a path")
     values["data"] = _place(values["data"], folder)
     models, absent = _models(found.get("models", {}), folder)
     undefended = _undefended(found.get("undefended", {}), folder)
@@ -204,34 +204,36 @@ def _plan(found: dict[str, Any], folder: Path) -> Plan:
 def _check(plan: Plan) -> None:
     parse_alpha(plan.alpha)
     if plan.paper not in ("none", *PAPERS):
-        raise IntrsError(f"paper must be one of none, {', '.join(PAPERS)}, not {plan.paper!r}")
+        raise SettingsError(f"paper must be one of none, {', '.join(PAPERS)}, not {plan.paper!r}")
     if wrong := [letter for letter in plan.experiments if letter not in TITLES]:
-        raise IntrsError(f"there is no experiment {wrong[0]!r}; there are {''.join(TITLES)}")
+        raise SettingsError(f"there is no experiment {wrong[0]!r}; there are {''.join(TITLES)}")
     if len(set(plan.experiments)) < max(len(plan.experiments), 1):
-        raise IntrsError("experiments must name at least one letter, and none twice, such as 'abe'")
+        raise SettingsError("experiments must name at least one letter, and none twice, such as 'abe'")
 
 
 def _number(found: dict[str, Any], key: str, most: int, least: int = 1) -> int:
     value = found[key]
     if type(value) is not int or not least <= value <= most:
-        raise IntrsError(f"{key} must be a whole number from {least} to {most}, not {_shown(value)}")
+        raise SettingsError(f"{key} must be a whole number from {least} to {most}, not {_shown(value)}")
     return value
 
 
 def _text(value: Any, key: str) -> str:
     if type(value) is not str or not 0 < len(value) <= 4096:
-        raise IntrsError(f"{key} must be text in quotes, not {_shown(value)}")
+        raise SettingsError(f"{key} must be text in quotes, not {_shown(value)}")
     return value
 
 
 def _shown(value: Any) -> str:
-    """A stranger's value in a message."""
+    """A value from a plan in a message."""
     return "a number too long to print" if type(value) is int and value.bit_length() > 100 else f"{value!r:.80}"
 
 
 def _training(found: Any, folder: Path) -> list[str]:
     if not isinstance(found, list) or len(found) > MOST_TRAININGS:
-        raise IntrsError(f'training must be a list of at most {MOST_TRAININGS} folders, such as ["runs/a", "runs/b"]')
+        raise SettingsError(
+            f'training must be a list of at most {MOST_TRAININGS} folders, such as ["runs/a", "runs/b"]'
+        )
     return [_place(_text(spec, "training"), folder) for spec in found]
 
 
@@ -240,12 +242,12 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
     made: dict[tuple[str, Fraction], str] = {}
     for method, by_sigma in _table(found, "models").items():
         if method not in METHODS:
-            raise IntrsError(f"models.{method}: the methods are {', '.join(METHODS)}")
+            raise SettingsError(f"models.{method}: the methods are {', '.join(METHODS)}")
         for sigma, spec in _table(by_sigma, f"models.{method}").items():
             key = f"models.{method}.{sigma}"
             at = method, parse_sigma(sigma)
             if at in made:
-                raise IntrsError(f"{key}: this sigma has a model already")
+                raise SettingsError(f"{key}: this sigma has a model already")
             made[at] = _network(_text(spec, key), folder)
     there = {at: spec for at, spec in made.items() if zoo.seek_model(spec)}
     return tuple((*at, spec) for at, spec in there.items()), tuple(s for at, s in made.items() if at not in there)
@@ -254,7 +256,7 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
 def _undefended(found: Any, folder: Path) -> tuple[tuple[str, str], ...]:
     networks = {key: _network(_text(v, f"undefended.{key}"), folder) for key, v in _table(found, "undefended").items()}
     if networks and set(networks) != {"float", "int8"}:
-        raise IntrsError(
+        raise SettingsError(
             f"undefended must name float and int8, two forms of one network; it names {', '.join(networks)}"
         )
     return tuple(networks.items())
@@ -262,7 +264,7 @@ def _undefended(found: Any, folder: Path) -> tuple[tuple[str, str], ...]:
 
 def _table(value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise IntrsError(f"{key} must be a table, [{key}]")
+        raise SettingsError(f"{key} must be a table, [{key}]")
     return value
 
 

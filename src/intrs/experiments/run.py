@@ -1,106 +1,131 @@
-"""Sampling: each results file of a plan is begun or continued, and what is whole is left alone."""
+"""`intrs.reproduce`: everything is opened and checked, then sampled or attacked, then written down.
+
+A results file that is whole is left alone; one that was interrupted is continued after its last whole line.
+"""
 
 from __future__ import annotations
 
-import math
+import contextlib
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intrs import results
 from intrs.adaptive.tables import squared
-from intrs.certificate import Certifier, parse_alpha
-from intrs.data import open_data
-from intrs.errors import IntrsError
-from intrs.exact import plain
-from intrs.experiments.plan import COMPARED, FIXED_SIGMA, NOISE
+from intrs.errors import IntrsError, ResultsError
+from intrs.exact import parse_count, plain
+from intrs.experiments.attacks import attacks
+from intrs.experiments.extras import lacks
+from intrs.experiments.folder import open_folder
+from intrs.experiments.pages import write
+from intrs.experiments.plan import NOISE, Plan, read_plan
 from intrs.job import open_job, work
-from intrs.metrics import read
-from intrs.noise import Noise
-from intrs.reports.training import open_trainings
-from intrs.request import Attack, Certify, Predict
+from intrs.progress import Progress, reporting
+from intrs.request import Certify, Predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from intrs.data import Images
-    from intrs.experiments.plan import Plan, Sampling
-    from intrs.job import Job, NewMeter
-    from intrs.metrics import Results
-    from intrs.reports.training import Training
+    from intrs.experiments.attacks import Planned
+    from intrs.experiments.folder import Found
+    from intrs.experiments.plan import Sampling
+    from intrs.experiments.section import Section
+    from intrs.job import Job, Meter, NewMeter
+    from intrs.pgd.job import Job as AttackJob
+    from intrs.progress import OnProgress, Shown
+    from intrs.request import Attack
+    from intrs.results import Run
 
-    Announce = Callable[[str, Sampling, Job, int], object]  # which of how many, what, its job, images left
-
-VOTES = "votes"
-ATTACKED_N = 1000  # votes an answer, of the paper
-NO_RUNTIME = "ONNX Runtime (pip install 'intrs[float]')"
-NO_TORCH = "PyTorch (pip install 'intrs[train]')"
+    Announce = Callable[["Step"], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a run folder holds of a plan."""
+class Step:
+    """A piece of work that is about to begin: votes to be counted, or an attack."""
 
-    plan: Plan
+    number: int  # from 1
+    total: int
+    name: str
+    job: Job | None = None  # None: an attack
+    left: int = 0  # images whose votes are still to be counted
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """What a reproduction wrote: its folder, the pages in it, and the experiments as data."""
+
     folder: Path
-    data: Images
+    pages: tuple[Path, ...]
+    sections: tuple[Section, ...]
 
-    @property
-    def dimension(self) -> int:
-        """Values of an image."""
-        return math.prod(self.data.image_shape)
-
-    def log(self, sampling: Sampling) -> Results | None:
-        """The votes, if the plan has their network and they were counted."""
-        path = self.path(sampling)
-        return read(path) if self.plan.model(sampling.method, sampling.trained) and path.exists() else None
-
-    def path(self, sampling: Sampling) -> Path:
-        """Where the votes are kept."""
-        return self.folder / VOTES / f"{sampling.name}.tsv"
-
-    def certifier(self, sampling: Sampling) -> Certifier:
-        """What n votes certify."""
-        noise = Noise.of(NOISE[sampling.method], sampling.sigma)
-        return Certifier(noise, self.dimension, sampling.n, parse_alpha(self.plan.alpha))
-
-    def trainings(self) -> list[Training]:
-        """The learning curves that the page shows."""
-        return open_trainings([Path(spec) for spec in self.plan.training])
+    def __repr__(self) -> str:
+        tables = sum(len(section.tables) for section in self.sections)
+        return f"Reproduction({str(self.folder)!r}, experiments: {len(self.sections)}, tables: {tables})"
 
 
-def open_folder(plan: Plan, folder: Path) -> Found:
-    """The run folder, made if need be; another folder with something in it is left alone."""
-    if folder.exists() and not folder.is_dir():
-        raise IntrsError(f"{folder} is not a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / VOTES).is_dir():
-        raise IntrsError(f"{folder} is not empty, and not a folder of `intrs reproduce`; name another with --out")
-    try:
-        (folder / VOTES).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise IntrsError(f"cannot make {folder}: {error.strerror or error}") from None
-    found = Found(plan, folder, open_data(plan.data, plan.split))
-    found.trainings()  # what cannot be read is said before hours of work
-    return found
+def reproduce(
+    plan: str | Path | Plan | None = None,
+    out: str | Path = "reproduction",
+    *,
+    quick: bool = False,
+    threads: int = 0,
+    progress: Shown = None,
+    announce: Announce | None = None,
+) -> Reproduction:
+    """The paper's experiments on the networks of a plan; the same call continues what was interrupted.
 
-
-def sample(found: Found, threads: int, announce: Announce, meter: NewMeter) -> None:
-    """Count all votes that are not there yet."""
-    todo = found.plan.samplings()
-    for i, sampling in enumerate(todo, 1):
-        if NOISE[sampling.method] == "continuous" and find_spec("onnxruntime") is None:
-            continue
-        job = open_job(_request(found, sampling, threads))
-        job.check_decisive()
+    plan: a TOML file (docs/reproduce.md), or nothing for the one that ships. out: the folder for votes, tables and
+    figures. quick: few images and samples, no attacks. threads: 0 for all cores. announce hears of every piece of work
+    before it begins. Returns what was written.
+    """
+    chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else Path(plan))
+    found = open_folder(chosen.quick() if quick else chosen, Path(out))
+    threads = parse_count(threads, "threads", least=0)
+    samplings = [s for s in found.plan.samplings() if not lacks(NOISE[s.method])]
+    planned = [each for each in attacks(found.plan, threads) if not each.lacks]
+    _check_all(found, samplings, planned, threads)
+    total, tell = len(samplings) + len(planned), announce or (lambda _: None)
+    for number, sampling in enumerate(samplings, 1):
+        job = _open(found, sampling, threads)
         with results.resume(found.path(sampling), job.run, job.indices) as writer:
-            announce(f"{i} of {len(todo)}", sampling, job, len(job.positions) - len(writer.rows))
-            work(job, writer, {}, meter)
+            tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
+            with reporting(progress) as report:
+                work(job, writer, {}, _meter(report))
+    for number, each in enumerate(planned, len(samplings) + 1):
+        tell(Step(number, total, each.folder))
+        with reporting(progress) as report:
+            _attack(each.request, found.folder / each.folder, report)
+    made, paths = write(found)
+    return Reproduction(found.folder, tuple(paths), tuple(made))
 
 
-def _request(found: Found, sampling: Sampling, threads: int) -> Certify | Predict:
-    """The votes as `intrs certify` or `intrs predict` would count them."""
+def _check_all(found: Found, samplings: Sequence[Sampling], planned: Sequence[Planned], threads: int) -> None:
+    """Open all that the plan names: what is wrong with it is said before hours of work, not after."""
+    found.curves()
+    for sampling in samplings:
+        job, path = _open(found, sampling, threads), found.path(sampling)
+        job.check_decisive()
+        if path.exists() and results.sidecar_path(path).exists():
+            _check_same(path, results.read_run(path), job.run)
+    for each in planned:
+        _open_attack(each.request, found.folder / each.folder)
+
+
+def _check_same(path: Path, old: Run, new: Run) -> None:
+    if differing := results.differences(old, new):
+        raise ResultsError(
+            f"cannot continue {path}: it was made with other settings; choose another folder\n  "
+            + "\n  ".join(differing)
+        )
+
+
+# --- Votes -----------------------------------------------------------------------------------------------------------
+
+
+def _open(found: Found, sampling: Sampling, threads: int) -> Job:
+    """The votes as `intrs certify` or `intrs predict` would count them; the data are in memory already."""
     plan = found.plan
     model = plan.model(sampling.method, sampling.trained)
     assert model
@@ -109,43 +134,54 @@ def _request(found: Found, sampling: Sampling, threads: int) -> Certify | Predic
         "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
         "threads": threads,
     }  # fmt: skip
-    if sampling.command == "predict":
-        return Predict(**common)
-    radii = asked_radii(found, sampling) if sampling.adaptive else ()
-    return Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii)
+    try:
+        if sampling.command == "predict":
+            return open_job(Predict(**common))
+        radii = _asked_radii(found, sampling) if sampling.adaptive else ()
+        return open_job(Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii))
+    except IntrsError as error:
+        raise type(error)(f"{sampling.method} trained at sigma {plain(sampling.trained)}, {model}: {error}") from None
 
 
-def asked_radii(found: Found, sampling: Sampling) -> list[str]:
+def _asked_radii(found: Found, sampling: Sampling) -> list[str]:
     """The radii of the tables that n samples can certify; 0 is the class itself, or an abstention."""
     largest = found.certifier(sampling).largest() or 0
     return ["0", *(r for r in found.plan.radii() if squared(Fraction(r)) <= largest)]
 
 
+def _meter(report: OnProgress | None) -> NewMeter:
+    """The callback as the meter that `intrs.job` and `intrs.pgd.job` take."""
+
+    @contextlib.contextmanager
+    def new(total: int, begin: int, unit: str) -> Iterator[Meter]:
+        def update(done: int, note: str) -> None:
+            if report:
+                report(Progress(done, total, unit, note))
+
+        update(begin, "")
+        yield update
+
+    return new
+
+
 # --- Attacks ---------------------------------------------------------------------------------------------------------
 
 
-def attacks(plan: Plan, threads: int = 0) -> dict[str, Attack]:
-    """By the folder to keep it in, every attack that has its networks: experiments f and g."""
-    if not plan.attacked:
-        return {}
-    common: dict[str, Any] = {
-        "data": plan.data, "split": plan.split, "max": plan.attacked, "seed": plan.seed, "threads": threads,
-    }  # fmt: skip
-    made, undefended = dict[str, Attack](), dict(plan.undefended)
-    for method in COMPARED if "f" in plan.experiments else ():
-        if model := plan.model(method, FIXED_SIGMA):
-            made[f"attack-{method}"] = Attack(
-                model=model, sigma=plain(FIXED_SIGMA), noise=NOISE[method], alpha=plan.alpha, n=ATTACKED_N, **common
-            )
-    if "g" in plan.experiments and undefended:
-        plainly: dict[str, Any] = {"norm": "linf", "sigma": "0", **common}
-        made["attack-float"] = Attack(model=undefended["float"], **plainly)
-        made["attack-int8"] = Attack(model=undefended["int8"], source=undefended["float"], **plainly)
-    return made
+def _open_attack(request: Attack, folder: Path) -> AttackJob:
+    from intrs.pgd.job import open_job
+
+    return open_job(request, folder)
 
 
-def attack_lacks(request: Attack) -> str:
-    """What must be installed for an attack; nothing if it can run."""
-    if find_spec("torch") is None:
-        return NO_TORCH
-    return NO_RUNTIME if request.noise == "continuous" and find_spec("onnxruntime") is None else ""
+def _attack(request: Attack, folder: Path, report: OnProgress | None) -> None:
+    """Attack what the folder does not have yet, and write its table."""
+    from intrs.pgd import records
+    from intrs.pgd.job import attacked, rows, work
+
+    if request.threads:
+        import_module("torch").set_num_threads(request.threads)
+    job = _open_attack(request, folder)
+    kept = records.Progress(folder, job.settings, job.data, job.positions, job.victim.classes)
+    with contextlib.closing(kept):
+        work(job, kept, _meter(report))
+        records.write_results(folder, rows(job, kept), attacked(job, kept))

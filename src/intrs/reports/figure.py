@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, ResultsError, SettingsError
 from intrs.reports.runs import curve, curve_step, fitting_curves, guess_paper, paper_curves, shown_at_first
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DOTS_PER_INCH = 300
 YLABEL = {
     "all": "certified accuracy",
     "answered": "certified accuracy of the answered",
-    "certified": "certified, right or wrong",
+    "certified": "certified, correct or wrong",
 }
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -49,7 +49,7 @@ NO_DATE: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"
 def check_format(suffix: str) -> None:
     """Refuse before anything is read."""
     if suffix not in FORMATS:
-        raise IntrsError(f"a figure is a file whose name ends in {', '.join(FORMATS)}, not {suffix or 'nothing'!r}")
+        raise SettingsError(f"a figure is a file whose name ends in {', '.join(FORMATS)}, not {suffix or 'nothing'!r}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -67,10 +67,10 @@ def figure(
     width: str = "column",
     which: str = "auto",
 ) -> bytes:
-    """The figure as a file's bytes. cp adds a second picture: images certified, right or wrong."""
+    """The figure as a file's bytes. cp adds a second picture: images certified, correct or wrong."""
     check_format(suffix)
-    if predictions := [entry.name for entry in entries if not entry.log.has_radii]:
-        raise IntrsError(f"{predictions[0]} is a run of predictions, which have no radius; `intrs report` shows it")
+    if predictions := [entry.name for entry in entries if not entry.results.has_radii]:
+        raise ResultsError(f"{predictions[0]} is a run of predictions, which have no radius; a report shows it")
     return _saved(lambda: drawn(entries, [measure, "certified"] if cp else [measure], width, which), suffix)
 
 
@@ -96,7 +96,7 @@ def _saved(draw: Callable[[], Figure], suffix: str) -> bytes:
 
 
 def drawn(entries: Sequence[Entry], measures: Sequence[Measure], width: str, which: str) -> Figure:
-    """The figure for matplotlib: a picture a measure."""
+    """The figure for matplotlib: one picture per measure."""
     return _pictures([partial(_draw, entries=entries, measure=measure, which=which) for measure in measures], width)
 
 
@@ -121,7 +121,7 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
     step = curve_step(entries)
     for i, entry in enumerate(entries):
         shares = curve(entry, measure, step)
-        name = entry.name + ("" if entry.log.complete else " (unfinished)")
+        name = entry.name + ("" if entry.results.complete else " (unfinished)")
         _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares)
     if measure != "certified":
         _draw_paper(ax, entries, which)

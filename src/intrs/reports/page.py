@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs import __version__
 from intrs.exact import plain
+from intrs.reports.curves import as_data, section
 from intrs.reports.gallery import Gallery
 from intrs.reports.provenance import provenance
 from intrs.reports.runs import (
@@ -25,15 +26,16 @@ from intrs.reports.runs import (
     shown_at_first,
 )  # fmt: skip
 from intrs.reports.tables import bars, table, text
-from intrs.reports.training import as_data, section
 from intrs.reports.words import assumptions, brief, cautions, findings, headline, meaning, motto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from intrs.metrics import Share
+    from intrs.reports.curves import LearningCurve
     from intrs.reports.runs import Entry
-    from intrs.reports.training import Training
+
+SCRIPT = ("base", "chart", "curves", "training", "table", "images", "start")
 
 
 def page(
@@ -42,12 +44,12 @@ def page(
     *,
     title: str = "",
     which: str = "auto",
-    trainings: Sequence[Training] = (),
+    curves: Sequence[LearningCurve] = (),
 ) -> str:
     """The page as HTML. which names the paper's table to compare with: auto, none, cifar10 or caltech101."""
     images = images or Gallery()
     which = guess_paper(entries) if which == "auto" else which
-    style, script = _shipped("page.css"), _shipped("page.js")
+    style, script = _shipped("page.css"), _script()
     return Template(_shipped("page.html")).substitute(
         title=text(title or headline(entries)),
         motto=motto(entries),
@@ -59,8 +61,8 @@ def page(
         paper_note=text(_paper_note(which)),
         bars=bars(entries),
         table=table(entries),
-        training=section(trainings, entries),
-        training_data=_json(as_data(trainings)),
+        training=section(curves, entries),
+        training_data=_json(as_data(curves)),
         assumptions=_items(assumptions(entries, images.dimension)),
         provenance=provenance(entries),
         curves=_json(_curves(entries, which)),
@@ -72,6 +74,12 @@ def page(
 
 def _shipped(name: str) -> str:
     return (files("intrs.reports") / name).read_text("utf-8")
+
+
+def _script() -> str:
+    """The parts of the script, which share one scope, in the order in which they need each other."""
+    parts = "\n".join(_shipped(f"script/{name}.js") for name in SCRIPT)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _policy(style: str, script: str) -> str:
@@ -118,7 +126,7 @@ def _paper_note(which: str) -> str:
 
 
 def _curves(entries: Sequence[Entry], which: str) -> dict[str, Any]:
-    drawn = [(number, entry) for number, entry in enumerate(entries) if entry.log.has_radii]
+    drawn = [(number, entry) for number, entry in enumerate(entries) if entry.results.has_radii]
     curves = paper_curves(which)
     fitting = fitting_curves(curves, entries)
     step = curve_step(entries)

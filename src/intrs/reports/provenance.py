@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import fields, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from intrs.adaptive import GIVE_UP, Stages
+from intrs.exact import plain
 from intrs.reports.tables import text
 from intrs.reports.words import bound_name, is_classical
 from intrs.request import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from intrs.adaptive.stages import Stage
     from intrs.reports.runs import Entry
@@ -23,10 +26,10 @@ NAMES = {
     "pixels": "pixel convention",
     "data_sha256": "data SHA-256",
     "first": "first image",
-    "skip": "every k-th image",
+    "skip": "step between images",
     "max": "images planned",
-    "n0": "samples to select",
-    "n": "samples to decide",
+    "n0": "samples for selection",
+    "n": "samples for estimation",
     "intrs": "intrs version",
     "kernels": "kernel set",
     "python": "Python",
@@ -44,18 +47,40 @@ def provenance(entries: Sequence[Entry]) -> str:
 
 
 def _block(entry: Entry) -> str:
-    run = entry.log.run
-    rows = [("file" if len(entry.log.paths) == 1 else "files", ", ".join(str(path) for path in entry.log.paths))]
-    if run is None:
+    found = entry.results
+    rows = [("file" if len(found.paths) == 1 else "files", ", ".join(map(str, found.paths)))]
+    if found.run is None:
         return _rows(rows) + "<p>A log of another program: it does not say how it was made.</p>"
-    names, shown = CLASSICAL_NAMES if is_classical(run) else NAMES, replace(run, bound=bound_name(run))
-    rows += [(names.get(f.name, f.name), str(getattr(shown, f.name))) for f in fields(shown)]
-    verify = "\n".join(shlex.join(["intrs", "verify", str(path)]) for path in entry.log.paths)
+    floats, parts = is_classical(found.run), found.parts or (found,)
+    rows += _recorded(found.run, [part.run for part in parts if part.run])
+    each = " (one command per part)" if len(parts) > 1 else ""
+    again = "\n".join(repeat(part.run, part.path) for part in parts if part.run)
+    verify = "\n".join(shlex.join(["intrs", "verify", str(path)]) for path in found.paths)
     return (
         _rows([(name, value) for name, value in rows if value])
-        + _command("Repeat the run", repeat(run, str(entry.log.path)))
-        + _command(VERIFY_FLOATS if is_classical(run) else "Verify every line", verify)
+        + _command(f"Repeat the run{each}", again)
+        + (_command(VERIFY_FLOATS if floats else "Verify every line", verify) if verify else "")
     )
+
+
+def _recorded(whole: Run, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Every field by its name; what differs among the parts of a run is listed in their order."""
+    names, made = CLASSICAL_NAMES if is_classical(whole) else NAMES, []
+    each = [_fields(run) | {"bound": bound_name(run)} for run in runs]
+    for name, value in _fields(whole).items():
+        values = [value] if name == "max" else list(dict.fromkeys(run[name] for run in each))
+        made.append((names.get(name, name), ", ".join(_shown(name, value) for value in values)))
+    return made
+
+
+def _fields(run: Run) -> dict[str, str]:
+    """What is recorded of a run, by the name that its command's options have."""
+    return {field.name: str(getattr(run, field.name)) for field in fields(run)}
+
+
+def _shown(name: str, value: str) -> str:
+    """Fractions as decimals where that is exact."""
+    return plain(Fraction(value)) if name in ("sigma", "alpha") else value
 
 
 def _rows(rows: Sequence[tuple[str, str]]) -> str:
@@ -66,17 +91,18 @@ def _command(title: str, command: str) -> str:
     return f'<h4>{title}</h4><div class="command"><pre tabindex="0">{text(command)}</pre></div>'
 
 
-def repeat(run: Run, path: str) -> str:
-    """The command that makes this run again; one a line if an adaptive run was extended.
+def repeat(run: Run, path: Path | None) -> str:
+    """The command that makes this run again; several lines if an adaptive run was extended.
 
     Whatever field of the run is an option of its command is given, unless it has its default; so a setting that is
     added later is not forgotten here.
     """
+    out = [] if path is None else ["--out", str(path)]
     if not run.adaptive:
-        return shlex.join([*_words(run), "--out", path])
+        return shlex.join([*_words(run), *out])
     stages = Stages.parse(run.adaptive).stages
     again = [["--resume"] if i else [] for i in range(len(stages))]
-    lines = ([*_words(replace(run, n=stage.n)), *_asked(stage), "--out", path] for stage in stages)
+    lines = ([*_words(replace(run, n=stage.n)), *_asked(stage), *out] for stage in stages)
     return "\n".join(shlex.join([*words, *more]) for words, more in zip(lines, again, strict=True))
 
 
@@ -84,10 +110,9 @@ def _words(run: Run) -> list[str]:
     defaults = {field.name: field.default for field in fields(REQUESTS[run.command])}
     del defaults["kernels"]  # all give the same bits; another machine may not have this one
     words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in (run.model, run.data))]
-    for field in fields(run):
-        name, value = field.name, getattr(run, field.name)
-        if name in defaults and name not in ELSEWHERE and value != defaults[name]:
-            words += ["--" + name.replace("_", "-"), str(value)]
+    for name, value in _fields(run).items():
+        if name in defaults and name not in ELSEWHERE and _shown(name, value) != str(defaults[name]):
+            words += ["--" + name.replace("_", "-"), _shown(name, value)]
     return words
 
 

@@ -12,21 +12,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from intrs.errors import IntrsError
+from intrs.errors import ResultsError, SettingsError
 from intrs.exact import plain
 from intrs.metrics import Results, Share, check_comparable, join, read
+from intrs.metrics.show import radii_up_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from intrs.results import Run
+
+Source = str | Path | Results  # where a run comes from
 
 Measure = Literal["all", "answered", "certified"]
 MEASURES: tuple[Measure, ...] = ("all", "answered", "certified")
 PAPERS = ("cifar10", "caltech101")
 METHODS = ("IntRS-quant", "FloatRS-fp", "FloatRS-quant")  # of the paper; the first is its own
 CURVE_STEPS = tuple(Fraction(m * 10**k, 100) for k in range(9) for m in (1, 2, 5))  # 0.01, 0.02, 0.05, 0.1, ...
-TABLE_STEPS = tuple(Fraction(m * 10**k, 4) for k in range(8) for m in (1, 2, 4))  # 0.25, 0.5, 1, 2.5, 5, 10, ...
 MOST_POINTS = 400  # of a curve
-MOST_RADII = 9  # of a table
 LONGEST_NAME = 80
 
 
@@ -35,52 +38,76 @@ class Entry:
     """A run and the name under which it is shown."""
 
     name: str
-    log: Results
+    results: Results
     method: str = ""  # of METHODS, if known: a results file does not say it
+
+    @property
+    def run(self) -> Run | None:
+        """What is recorded of the run; None for a log of another program."""
+        return self.results.run
 
     @property
     def sigma(self) -> Fraction | None:
         """As recorded; a log of another program says it in its name at best."""
-        if self.log.run:
-            return Fraction(self.log.run.sigma)
-        found = re.search(r"(?:sigma|noise)[_=-]?(\d\.\d{1,4})(?!\d)", self.log.path.name)
+        if self.run:
+            return Fraction(self.run.sigma)
+        found = re.search(r"(?:sigma|noise)[_=-]?(\d\.\d{1,4})(?!\d)", _file_name(self.results))
         return Fraction(found[1]) if found else None
 
     def measure(self, measure: Measure, radius: Fraction) -> Share:
         """One of the three shares at a radius."""
         if measure == "certified":
-            return self.log.certified(radius)
-        return self.log.certified_accuracy(radius, measure)
+            return self.results.certified(radius)
+        return self.results.certified_accuracy(radius, measure)
 
 
-def open_runs(paths: Sequence[Path], names: Sequence[str] = (), *, joined: bool = False) -> list[Entry]:
+def open_runs(sources: Source | Sequence[Source], names: Sequence[str] = (), *, joined: bool = False) -> list[Entry]:
     """Read the files, refuse what must not stand in one picture, and name what is left."""
-    logs = [read(path) for path in paths]
-    if twice := next((path for path, count in Counter(path.resolve() for path in paths).items() if count > 1), None):
-        raise IntrsError(f"{twice} is named twice")
-    logs = [join(logs)] if joined else logs
-    if empty := next((log for log in logs if not log.answers), None):
-        raise IntrsError(f"{empty.path}: it has 0 lines of results")
-    check_comparable(logs)
-    if names and len(names) != len(logs):
-        raise IntrsError(f"{len(names)} times --label for {len(logs)} runs; give one for each, in their order")
-    return [Entry(name, log) for name, log in zip(names or _names(logs), logs, strict=True)]
+    listed = [sources] if isinstance(sources, str | Path | Results) else list(sources)
+    if not listed:
+        raise ResultsError("there are no results to show; name at least one file")
+    found = [each if isinstance(each, Results) else read(each) for each in listed]
+    paths = Counter(path.resolve() for each in found for path in each.paths)
+    if twice := next((path for path, count in paths.items() if count > 1), None):
+        raise ResultsError(f"{twice} is named twice")
+    found = [join(found)] if joined else found
+    for each in found:
+        if not len(each):
+            raise ResultsError(f"{each.source}: it has 0 lines of results")
+    check_comparable(found)
+    if names and len(names) != len(found):
+        runs = f"{len(found)} {'run' if len(found) == 1 else 'runs'}"
+        raise SettingsError(f"{len(names)} labels for {runs}; give one for each, in their order")
+    return [Entry(name, each) for name, each in zip(names or _names(found), found, strict=True)]
 
 
-def _names(logs: Sequence[Results]) -> list[str]:
+def unfinished(entries: Sequence[Entry]) -> list[str]:
+    """The names of runs that lack some of their images."""
+    return [entry.name for entry in entries if not entry.results.complete]
+
+
+def _names(found: Sequence[Results]) -> list[str]:
     """Models with their noise, or file names; made different if need be."""
-    made = [_name(log) for log in logs]
+    made = [_name(each) for each in found]
     counts = Counter(made)
-    made = [f"{name}, {log.path.name}" if counts[name] > 1 else name for name, log in zip(made, logs, strict=True)]
+    made = [
+        f"{name}, {_file_name(each)}" if counts[name] > 1 and each.paths else name
+        for name, each in zip(made, found, strict=True)
+    ]
     counts = Counter(made)
     return [f"{name} ({i})" if counts[name] > 1 else name for i, name in enumerate(made, 1)]
 
 
-def _name(log: Results) -> str:
-    if not log.run:
-        return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", log.path.name)[:LONGEST_NAME] or log.path.name
-    model, sigma = re.sub(r"\.onnx$", "", Path(log.run.model).name)[:LONGEST_NAME], plain(Fraction(log.run.sigma))
+def _name(found: Results) -> str:
+    if not found.run:
+        name = _file_name(found)
+        return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", name)[:LONGEST_NAME] or name
+    model, sigma = re.sub(r"\.onnx$", "", Path(found.run.model).name)[:LONGEST_NAME], plain(Fraction(found.run.sigma))
     return model if f"sigma{sigma}" in model else f"{model}, σ {sigma}"
+
+
+def _file_name(found: Results) -> str:
+    return found.path.name if found.path else ""
 
 
 # --- Radii and curves ------------------------------------------------------------------------------------------------
@@ -88,20 +115,18 @@ def _name(log: Results) -> str:
 
 def table_radii(entries: Sequence[Entry]) -> list[Fraction]:
     """0, 0.25, 0.5, ... up to the largest radius that was certified; wider steps if these are many."""
-    largest = max(entry.log.largest for entry in entries)
-    step = next(step for step in TABLE_STEPS if largest / step < MOST_RADII)
-    return [k * step for k in range(int(largest / step) + 1)]
+    return radii_up_to(max(entry.results.largest for entry in entries))
 
 
 def curve_step(entries: Sequence[Entry]) -> Fraction:
     """Distance of the points of all curves of one picture."""
-    largest = max(entry.log.largest for entry in entries)
+    largest = max(entry.results.largest for entry in entries)
     return next(step for step in CURVE_STEPS if largest / step < MOST_POINTS)
 
 
 def curve(entry: Entry, measure: Measure, step: Fraction) -> list[Share]:
     """The measure at 0, step, 2 step, ... up to the first radius that nothing reaches."""
-    return [entry.measure(measure, k * step) for k in range(int(entry.log.largest / step) + 2)]
+    return [entry.measure(measure, k * step) for k in range(int(entry.results.largest / step) + 2)]
 
 
 # --- The paper -------------------------------------------------------------------------------------------------------
@@ -163,8 +188,7 @@ def shown_at_first(curve: PaperCurve, entries: Sequence[Entry]) -> bool:
 def guess_paper(entries: Sequence[Entry]) -> str:
     """Which of the paper's tables is about the data of these runs, by the data's name or the file's."""
     for entry in entries:
-        run, path = entry.log.run, entry.log.path
-        name = Path(run.data).name if run else path.name
+        name = Path(entry.run.data).name if entry.run else _file_name(entry.results)
         squeezed = re.sub(r"[^a-z0-9]", "", name.lower())
         for which in PAPERS:
             if which in squeezed:

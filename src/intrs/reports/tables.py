@@ -22,12 +22,12 @@ NOTHING = '<td class="none">–</td>'
 
 
 def text(value: str) -> str:
-    """Words from a stranger's file, as HTML."""
+    """Words from any file, as HTML."""
     return escape(printable(value))
 
 
 def table(entries: Sequence[Entry]) -> str:
-    """One line a run; the shares at radii are there for every measure, and the page shows one of them."""
+    """One line per run; the shares at radii are there for every measure, and the page shows one of them."""
     radii = table_radii(entries)
     head = "".join(f'<th scope="col">{name}</th>' for name in ("run", "σ", "samples", "images"))
     head += "".join(
@@ -35,7 +35,7 @@ def table(entries: Sequence[Entry]) -> str:
         for short, long in (
             ("ACR", "average certified radius"),
             ("CP", "certified percentage: images that got an answer"),
-            ("plain", "images whose class with most votes is right, abstentions or not"),
+            ("plain", "images whose class with most votes is correct, abstentions or not"),
         )
     )
     head += "".join(f'<th scope="col" class="at">r ≥ {plain(radius)}</th>' for radius in radii)
@@ -44,30 +44,30 @@ def table(entries: Sequence[Entry]) -> str:
 
 
 def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
-    log, run = entry.log, entry.log.run
-    images = f"{len(log.answers):,}" + ("" if log.complete else f" of {log.planned:,}")
+    found, run, votes = entry.results, entry.run, entry.results.plain_accuracy()
+    images = f"{len(found):,}" + ("" if found.complete else f" of {found.planned:,}")
     cells = [
         f'<th scope="row"><span class="key s{number % 8}"></span><span class="value">{text(entry.name)}</span></th>',
         f'<td><span class="value">{plain(Fraction(run.sigma))}</span></td>' if run else NOTHING,
-        f'<td><span class="value">{_samples(log)}</span></td>' if run else NOTHING,
+        f'<td><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
-        _mean(log.average_radius() if log.has_radii else None, "acr"),
-        f'<td data-metric="cp">{share_html(log.answered())}</td>',
-        f'<td data-metric="plain">{share_html(plain_share)}</td>' if (plain_share := log.plain_accuracy()) else NOTHING,
+        _mean(found.average_radius() if found.has_radii else None, "acr"),
+        f'<td data-metric="cp">{share_html(found.answered())}</td>',
+        f'<td data-metric="plain">{share_html(votes)}</td>' if votes else NOTHING,
         *(_at(entry, radius) for radius in radii),
     ]
     return f'<tr data-run="{number}">{"".join(cells)}</tr>'
 
 
-def _samples(log: Results) -> str:
-    assert log.run
-    if not log.run.adaptive:
-        return f"{log.run.n:,}"
-    return f"≤ {log.run.n:,}, mean {fmean(row.n for row in log.rows):,.0f}"
+def _samples(found: Results) -> str:
+    assert found.run
+    if not found.run.adaptive:
+        return f"{found.run.n:,}"
+    return f"≤ {found.run.n:,}, mean {fmean(row.n for row in found.rows):,.0f}"
 
 
 def _at(entry: Entry, radius: Fraction) -> str:
-    if (radius and not entry.log.has_radii) or not entry.log.was_asked(radius):
+    if (radius and not entry.results.has_radii) or not entry.results.was_asked(radius):
         return NOTHING
     shares = "".join(f'<span class="of-{m}">{share_html(entry.measure(m, radius))}</span>' for m in MEASURES)
     return f'<td data-metric="at" data-radius="{plain(radius)}">{shares}</td>'
@@ -92,7 +92,7 @@ def _mean(mean: Mean | None, metric: str) -> str:
     return f'<td data-metric="{metric}"><span class="value">{mean.value:.3f}</span>{interval}</td>'
 
 
-# --- Right, wrong, no answer -----------------------------------------------------------------------------------------
+# --- Correct, wrong, abstained ---------------------------------------------------------------------------------------
 
 
 def bars(entries: Sequence[Entry]) -> str:
@@ -101,12 +101,12 @@ def bars(entries: Sequence[Entry]) -> str:
 
 
 def _bar(entry: Entry) -> str:
-    log = entry.log
-    right, quiet = log.certified_accuracy(Fraction(0)), log.abstained()
+    found = entry.results
+    right, quiet = found.certified_accuracy(Fraction(0)), found.abstained()
     parts = (("right", right.part), ("wrong", right.whole - right.part - quiet.part), ("abstained", quiet.part))
     rects, words, begin = [], [], 0
     for name, part in parts:
-        shown = "no answer" if name == "abstained" else name
+        shown = "correct" if name == "right" else name
         rects.append(f'<rect class="{name}" x="{begin}" y="0" width="{part}" height="1"></rect>')
         share = type(right)(part, right.whole)
         words.append(
@@ -115,5 +115,5 @@ def _bar(entry: Entry) -> str:
         begin += part
     shape = f'viewBox="0 0 {right.whole} 1" preserveAspectRatio="none"'
     svg = f'<svg class="bar" {shape} aria-hidden="true">{"".join(rects)}</svg>'
-    mark = "" if log.complete else '<span class="badge">unfinished</span>'
+    mark = "" if found.complete else '<span class="badge">unfinished</span>'
     return f'<div class="split"><h3>{text(entry.name)}{mark}</h3>{svg}<ul>{"".join(words)}</ul></div>'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from intrs.adaptive import Stages
 from intrs.certificate import parse_alpha
 from intrs.exact import plain
-from intrs.metrics import FEWEST_FOR_NORMAL
+from intrs.metrics.shares import FEWEST_FOR_NORMAL
 from intrs.noise import PIXEL_RANGE
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def bound_name(run: Run) -> str:
 
 def motto(entries: Sequence[Entry]) -> str:
     """The line above the title, which must not promise integers where there are none."""
-    floats = all(entry.log.run and is_classical(entry.log.run) for entry in entries)
+    floats = all(entry.run and is_classical(entry.run) for entry in entries)
     return "certified robustness" + ("" if floats else " in integers")
 
 
@@ -44,24 +44,24 @@ def percent(share: Share) -> str:
     return "–" if share.value is None else f"{100 * share.value:.1f} %"
 
 
-def headline_radius(log: Results) -> Fraction:
+def headline_radius(found: Results) -> Fraction:
     """The first of a few radii at which anything is certified."""
-    return next((r for r in HEADLINE_RADII if log.certified_accuracy(r).part), Fraction(0))
+    return next((r for r in HEADLINE_RADII if found.certified_accuracy(r).part), Fraction(0))
 
 
 def headline(entries: Sequence[Entry]) -> str:
     """The page's title."""
     if len(entries) > 1:
         return f"{len(entries)} runs compared"
-    log = entries[0].log
-    if not log.has_radii:
-        return f"{_of_images(log.certified_accuracy(Fraction(0)))} are predicted correctly."
-    radius = headline_radius(log)
-    hits = log.certified_accuracy(radius)
-    kept = "keeps its right class" if hits.part == 1 else "keep their right class"
-    aside = ", rounding left aside" if log.run and is_classical(log.run) else ""
-    aside += "" if log.run else ", according to the log"
-    return f"{_of_images(hits)} {kept}, whatever happens within radius {plain(radius)}{aside}."
+    found = entries[0].results
+    if not found.has_radii:
+        return f"{_of_images(found.certified_accuracy(Fraction(0)))} are predicted correctly."
+    radius = headline_radius(found)
+    hits = found.certified_accuracy(radius)
+    kept = "keeps its correct class" if hits.part == 1 else "keep their correct class"
+    aside = ", rounding aside" if found.run and is_classical(found.run) else ""
+    aside += "" if found.run else ", according to the log"
+    return f"{_of_images(hits)} {kept} under every perturbation within radius {plain(radius)}{aside}."
 
 
 def _of_images(share: Share) -> str:
@@ -70,48 +70,48 @@ def _of_images(share: Share) -> str:
 
 def brief(entry: Entry) -> str:
     """What one of several runs found."""
-    log, radius = entry.log, headline_radius(entry.log)
-    right, far, quiet = log.certified_accuracy(Fraction(0)), log.certified_accuracy(radius), log.abstained()
+    found, radius = entry.results, headline_radius(entry.results)
+    right, far, quiet = found.certified_accuracy(Fraction(0)), found.certified_accuracy(radius), found.abstained()
     reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
-    mark = "" if log.complete else f" so far, of {log.planned:,} planned"
-    what = "classified correctly and certified" if log.has_radii else "predicted correctly"
-    return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} got no answer."
+    mark = "" if found.complete else f" so far, of {found.planned:,} planned"
+    what = "classified correctly and certified" if found.has_radii else "predicted correctly"
+    return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} are abstentions."
 
 
 def findings(entry: Entry) -> str:
     """What a single run found."""
-    log, zero = entry.log, Fraction(0)
-    right, quiet = log.certified_accuracy(zero), log.abstained()
-    began = "" if log.complete else f"This run is unfinished: {len(log.answers):,} of {log.planned:,} images so far. "
-    rest = f"{quiet.part:,} got no answer." if quiet.part else "None was left without an answer."
-    if not log.has_radii:
+    found, zero = entry.results, Fraction(0)
+    right, quiet = found.certified_accuracy(zero), found.abstained()
+    began = "" if found.complete else f"This run is unfinished: {len(found):,} of {found.planned:,} images so far. "
+    rest = f"The classifier abstained on {quiet.part:,}." if quiet.part else "It never abstained."
+    if not found.has_radii:
         return (
-            f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a class, "
-            f"{right.part:,} of them ({percent(right)} of all) the right one. {rest}"
+            f"{began}Of {right.whole:,} images, {found.answered().part:,} ({percent(found.answered())}) got a class, "
+            f"{right.part:,} of them ({percent(right)} of all) the correct one. {rest}"
         )
-    radius = headline_radius(log)
-    far = log.certified_accuracy(radius)
-    reach = f"; for {far.part:,} ({percent(far)}) it is right and holds to radius {plain(radius)} or more"
+    radius = headline_radius(found)
+    far = found.certified_accuracy(radius)
+    reach = f"; for {far.part:,} ({percent(far)}) it is correct and holds to radius {plain(radius)} or more"
     return (
-        f"{began}Of {right.whole:,} images {log.answered().part:,} ({percent(log.answered())}) got a certificate, that "
-        f"is a class and a radius. For {right.part:,} ({percent(right)} of all) the class is the right one"
+        f"{began}Of {right.whole:,} images, {found.answered().part:,} ({percent(found.answered())}) got a certificate: "
+        f"a class and a radius. For {right.part:,} ({percent(right)} of all) the class is correct"
         f"{reach if radius else ''}. {rest}"
     )
 
 
 def meaning(entries: Sequence[Entry]) -> list[str]:
-    """What "certified" means, in a sentence or two; nothing for logs of other programs, which say what they please."""
-    known = [entry for entry in entries if entry.log.run and entry.log.has_radii]
+    """What "certified" means, in a sentence or two; nothing for logs of other programs, whose meaning is not known."""
+    known = [entry for entry in entries if entry.run and entry.results.has_radii]
     if not known:
         return []
-    logs = any(entry.log.run is None for entry in entries)
+    logs = any(entry.run is None for entry in entries)
     whose = f"Each certificate of {_list(entry.name for entry in known)}" if logs else "Each certificate"
-    alphas = _list(plain(parse_alpha(entry.log.run.alpha)) for entry in known if entry.log.run)
-    floats = [entry.name for entry in known if entry.log.run and is_classical(entry.log.run)]
+    alphas = _list(plain(parse_alpha(entry.run.alpha)) for entry in known if entry.run)
+    floats = [entry.name for entry in known if entry.run and is_classical(entry.run)]
     return [
         "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
-        f"this one is within the radius (the pixel range being 1). {whose} fails with probability {alphas} at "
-        "most; the end of this page says what that rests on.",
+        f"this one is within the radius, with pixel values from 0 to 1. {whose} fails with probability at most "
+        f"{alphas}; the end of this page says what that rests on.",
         *([_in_floats(floats, len(entries))] if floats else []),
     ]
 
@@ -119,7 +119,7 @@ def meaning(entries: Sequence[Entry]) -> list[str]:
 def _in_floats(names: Sequence[str], runs: int) -> str:
     who = "This run is" if runs == 1 else f"{_list(names)} {'is' if len(names) == 1 else 'are'}"
     return (
-        f"{who} in floating point, by the classical method: there it is so as far as rounding changes nothing, "
+        f"{who} in floating point, by the classical method: the statement holds as far as rounding changes nothing, "
         "which no proof covers."
     )
 
@@ -129,40 +129,40 @@ def _in_floats(names: Sequence[str], runs: int) -> str:
 
 def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
     """What a certificate says, and under which conditions, a sentence or two each."""
-    runs = [entry.log.run for entry in entries if entry.log.run]
+    runs = [entry.run for entry in entries if entry.run]
     certified = [run for run in runs if run.command != "predict"]
-    foreign = [entry.name for entry in entries if not entry.log.run]
+    foreign = [entry.name for entry in entries if not entry.run]
     return [
         *(_of_certificates(certified, dimension) if certified else []),
         *(_of_predictions(runs) if len(certified) < len(runs) else []),
         *(_of_own_runs(runs, entries) if runs else []),
         *([_of_foreign(foreign)] if foreign else []),
-        "Intervals are at 95 % and about the images, which are a sample: others from the same source would give other "
-        "numbers. For shares they are Clopper and Pearson's, which are exact; for the average radius the normal "
-        f"interval, given from {FEWEST_FOR_NORMAL} images on. The bands about the curves hold point by point.",
+        "Intervals are at 95 % and about the images, which are a sample: other images from the same source would give "
+        "other numbers. Shares have the interval of Clopper and Pearson, which is exact; the average radius has the "
+        f"normal interval, given for {FEWEST_FOR_NORMAL} images or more. The bands around the curves hold at each "
+        "radius separately.",
     ]
 
 
 def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
     floats = [run for run in runs if is_classical(run)]
-    changes = "changes" if len(floats) == len(runs) else "whole-number changes"
+    changes = "perturbation" if len(floats) == len(runs) else "integer perturbation"
     says = (
-        f"A certificate of radius r says: whatever {changes} are made to the pixel values, if their "
-        f"Euclidean length is at most r times the pixel range of {PIXEL_RANGE}, the smoothed classifier keeps its "
-        "class."
+        f"A certificate of radius r means: under every {changes} of the pixel values whose Euclidean length is at most "
+        f"r times the pixel range of {PIXEL_RANGE}, the smoothed classifier keeps its class."
     )
     made = [says + (" " + _example(Fraction(1, 4), dimension) if dimension else "")]
     if floats:
         made.append(_of_classical_radii(floats))
     if any(run.bound == "paper" for run in runs):
         made.append(
-            "Some radii here are the paper's own (bound “paper”): they are proved for changes of one value at a time "
-            "only. The “sound” bound is proved for all."
+            "Some radii here are the paper's own (bound “paper”): they are proved for perturbations of one value at a "
+            "time only. The “sound” bound is proved for all perturbations."
         )
     if any(run.adaptive for run in runs):
         made.append(
-            "Adaptive runs stop sampling an image when what was asked for is decided. Its radius is what had been "
-            "shown by then: as sure as any other, but often smaller than all samples would have given."
+            "Adaptive runs stop sampling an image when the radii asked for are decided. Its radius is what had been "
+            "shown by then: as certain as any other, but often smaller than all samples would have given."
         )
     return made
 
@@ -172,8 +172,8 @@ def _of_classical_radii(runs: Sequence[Run]) -> str:
     formulas = _list("σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" if run.form == "two" else "σ Φ⁻¹(p)" for run in runs)
     return (
         f"Under continuous noise the radius is the classical {formulas}, with Clopper and Pearson’s confidence bounds "
-        "of the votes, rounded down. The theorem behind it is about real Gaussian noise and a function of real images. "
-        "Here the noise takes float32 values, and sums and networks round: no proof bounds what that changes."
+        "of the votes, rounded down. The theorem behind it is about real-valued Gaussian noise and images. Here the "
+        "noise takes float32 values, and sums and networks round: no proof bounds what that changes."
     )
 
 
@@ -181,27 +181,27 @@ def _example(radius: Fraction, dimension: int) -> str:
     square = math.floor((PIXEL_RANGE * radius) ** 2)
     values = f"all {dimension:,} values" if square >= dimension else f"{square:,} of the {dimension:,} values"
     return (
-        f"Radius {plain(radius)} covers, among much else, one value changed by {math.isqrt(square)} levels, "
-        f"and {values} changed by one."
+        f"Radius {plain(radius)} covers, for example, one value changed by {math.isqrt(square)} levels, "
+        f"and {values} changed by one level each."
     )
 
 
 def _of_predictions(runs: Sequence[Run]) -> list[str]:
     alphas = _list(plain(parse_alpha(run.alpha)) for run in runs if run.command == "predict")
-    return [f"A prediction is another class than the smoothed classifier's with probability at most {alphas}."]
+    return [f"A prediction differs from the smoothed classifier's class with probability at most {alphas}."]
 
 
 def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
     alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
     noises = _list(f"{run.noise} Gaussian noise of σ {_sigma(run)}" for run in runs)
-    false = sum(parse_alpha(e.log.run.alpha) * e.log.answered().part for e in entries if e.log.run)
+    false = sum(parse_alpha(e.run.alpha) * e.results.answered().part for e in entries if e.run)
     floats = [run for run in runs if is_classical(run)]
-    aside = ", the rounding of floats left aside" if floats else ""
+    aside = ", the rounding of floats aside" if floats else ""
     return [
-        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits{aside}: "
-        f"of all answers here at most {float(false):.2g} on average.",
-        f"All of it is about the smoothed classifier, the class that the network gives most often under {noises}. It "
-        "says nothing about the network without noise, nor whether a class is the right one.",
+        f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits{aside}. "
+        f"Of all answers here, at most {float(false):.2g} are expected to do so.",
+        "Every statement is about the smoothed classifier: the class that the network returns most often under "
+        f"{noises}. It says nothing about the network without noise, nor about whether a class is correct.",
         *([_of_integers(mixed=bool(floats))] if len(floats) < len(runs) else []),
         *([_of_floats(floats, mixed=len(floats) < len(runs))] if floats else []),
     ]
@@ -210,19 +210,20 @@ def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
 def _of_integers(*, mixed: bool) -> str:
     begin, rests = ("In the runs in integers", "it rests") if mixed else ("", "It rests")
     return (
-        f"{begin} {rests} on ChaCha20’s bits being as good as random, on the seed not having been chosen to please, "
-        "and on the network being the one whose identity is given below. “intrs verify” computes every line again."
+        f"{begin} {rests} on three things: the bits of ChaCha20 are as good as random, the seed was not picked because "
+        "it gave good radii, and the network is the one whose identity is given below. “intrs verify” computes every "
+        "line again."
     ).lstrip()
 
 
 def _of_floats(runs: Sequence[Run], *, mixed: bool) -> str:
     begin, rests = ("In the runs in floating point", "it rests") if mixed else ("", "It rests")
     return (
-        f"{begin} {rests} on the numbers of NumPy’s Philox generator being as good as random, on the seed not having "
-        "been chosen to please, and on the model’s file, whose SHA-256 is given below. The votes depend on the "
-        f"processor and on library versions, here {_list(run.kernels for run in runs)}, and are not the same bit for "
-        "bit elsewhere. “intrs verify” counts them again all the same; where two classes are close one may differ "
-        "without anyone’s fault, and it says so."
+        f"{begin} {rests} on three things: the numbers of NumPy’s Philox generator are as good as random, the seed was "
+        "not picked because it gave good radii, and the model’s file is the one whose SHA-256 is given below. The "
+        f"votes depend on the processor and on library versions, here {_list(run.kernels for run in runs)}, and are "
+        "not the same bit for bit elsewhere. “intrs verify” counts them again; where two classes are close, a vote may "
+        "differ although nothing is wrong, and it says so."
     ).lstrip()
 
 
@@ -247,7 +248,7 @@ def _list(words: Iterable[str]) -> str:
 # --- What keeps runs from being compared -----------------------------------------------------------------------------
 
 SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("samples an image", lambda run: _until(run) if run.adaptive else f"{run.n:,}"),
+    ("samples per image", lambda run: _until(run) if run.adaptive else f"{run.n:,}"),
     ("α", lambda run: plain(parse_alpha(run.alpha))),
     ("noise", lambda run: run.noise),
     ("bound", lambda run: f"{bound_name(run) or 'none'}, {run.form or 'no'}-class"),
@@ -258,21 +259,25 @@ SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 def _until(run: Run) -> str:
     """When an adaptive run stops."""
     radii = Stages.parse(run.adaptive).last.radii
-    return f"at most {run.n:,}" + (f", until r = {', '.join(map(plain, radii))} is decided" if radii else "")
+    return f"at most {run.n:,}" + (f" until {_radii(radii)} decided" if radii else "")
+
+
+def _radii(radii: Sequence[Fraction]) -> str:
+    return f"radius {plain(radii[0])} is" if len(radii) == 1 else f"radii {_list(map(plain, radii))} are"
 
 
 def cautions(entries: Sequence[Entry]) -> list[str]:
     """Why numbers of different runs may differ for other reasons than the models."""
     made = [
-        f"{entry.name} is unfinished: {len(entry.log.answers):,} of {entry.log.planned:,} images so far."
+        f"{entry.name} is unfinished: {len(entry.results):,} of {entry.results.planned:,} images so far."
         for entry in entries
-        if not entry.log.complete
+        if not entry.results.complete
     ]
     for setting, value in SETTINGS:
         groups: dict[str, list[str]] = defaultdict(list)
         for entry in entries:
-            if entry.log.run:
-                groups[value(entry.log.run)].append(entry.name)
+            if entry.run:
+                groups[value(entry.run)].append(entry.name)
         if len(groups) > 1:
             made.append(f"The runs differ in {setting}: " + "; ".join(f"{v} in {_list(n)}" for v, n in groups.items()))
     return [*made, *_different_images(entries)]
@@ -281,7 +286,7 @@ def cautions(entries: Sequence[Entry]) -> list[str]:
 def _different_images(entries: Sequence[Entry]) -> list[str]:
     groups: dict[frozenset[int], list[str]] = defaultdict(list)
     for entry in entries:
-        groups[frozenset(answer.idx for answer in entry.log.answers)].append(entry.name)
+        groups[frozenset(answer.idx for answer in entry.results.answers)].append(entry.name)
     if len(groups) <= 1:
         return []
     counts = "; ".join(f"{len(images):,} in {_list(names)}" for images, names in groups.items())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from intrs.errors import IntrsError
+from intrs.errors import ResultsError
 from intrs.metrics import Share
 from intrs.reports.tables import NOTHING, share_html, text
 from intrs.training.recipe import MOST_EPOCHS, NOISES
@@ -15,7 +16,6 @@ from intrs.training.state import FORMAT, RESULTS, STATE, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from intrs.reports.runs import Entry
 
@@ -27,7 +27,7 @@ FORMS = {"fp32": "fp32", "fake_quantized": "fake-quantized", "integer": "integer
 
 @dataclass(frozen=True)
 class Final:
-    """How often each form of the finished network is right on all test images; the noise is one draw an image."""
+    """How often each form of the finished network is right on all test images; the noise is drawn once per image."""
 
     images: int
     noisy: dict[str, float]
@@ -37,8 +37,8 @@ class Final:
 
 
 @dataclass(frozen=True)
-class Training:
-    """One run of `intrs train`, an entry an epoch in each list."""
+class LearningCurve:
+    """The epochs of one training run; every list has one entry per epoch."""
 
     name: str
     folder: Path
@@ -57,25 +57,26 @@ class Training:
         return len(self.loss) == self.planned
 
 
-def open_trainings(folders: Sequence[Path]) -> list[Training]:
+def open_curves(folders: Sequence[str | Path]) -> list[LearningCurve]:
     """Read the folders, each named by its last part, or by all of it if two end alike."""
-    if twice := next((path for path, count in Counter(p.resolve() for p in folders).items() if count > 1), None):
-        raise IntrsError(f"{twice} is named twice")
-    ends = Counter(path.resolve().name for path in folders)
-    return [_open(path, str(path) if ends[path.resolve().name] > 1 else path.resolve().name) for path in folders]
+    paths = [Path(folder) for folder in folders]
+    if twice := next((path for path, count in Counter(p.resolve() for p in paths).items() if count > 1), None):
+        raise ResultsError(f"{twice} is named twice")
+    ends = Counter(path.resolve().name for path in paths)
+    return [_open(path, str(path) if ends[path.resolve().name] > 1 else path.resolve().name) for path in paths]
 
 
-def _open(folder: Path, name: str) -> Training:
+def _open(folder: Path, name: str) -> LearningCurve:
     path = folder / STATE
     if not path.is_file():
-        raise IntrsError(f"{folder}: not the folder of a training run; it has no {STATE}, which `intrs train` writes")
+        raise ResultsError(f"{folder}: not the folder of a training run; it has no {STATE}, which training writes")
     try:
         state = _read(path)
         if state.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT!r}")
-        made = _training(folder, name, _object(state, "recipe"), state.get("log"))
+        made = _curve(folder, name, _object(state, "recipe"), state.get("log"))
     except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{path}: not the state of a training run ({error})") from None
+        raise ResultsError(f"{path}: not the state of a training run ({error})") from None
     return made
 
 
@@ -86,7 +87,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _training(folder: Path, name: str, recipe: dict[str, Any], log: Any) -> Training:
+def _curve(folder: Path, name: str, recipe: dict[str, Any], log: Any) -> LearningCurve:
     planned = [_whole(recipe, key, 0, MOST_EPOCHS) for key in ("epochs", "qat_epochs")]
     if not isinstance(log, list) or not all(isinstance(entry, dict) for entry in log):
         raise ValueError("'log' is not a list of epochs")
@@ -99,7 +100,7 @@ def _training(folder: Path, name: str, recipe: dict[str, Any], log: Any) -> Trai
     for i, entry in enumerate(log):
         if _whole(entry, "epoch", 1, MOST_EPOCHS * 2) != i + 1 or entry.get("phase") != phases[i]:
             raise ValueError(f"entry {i + 1} of its log is not epoch {i + 1} of phase {phases[i]!r}")
-    return Training(
+    return LearningCurve(
         name=name,
         folder=folder,
         words=_words(recipe, planned),
@@ -130,7 +131,7 @@ def _final(path: Path) -> Final | None:
     try:
         return _measured(_read(path))
     except (ValueError, RecursionError) as error:
-        raise IntrsError(f"{path}: not the results of a training run ({error})") from None
+        raise ResultsError(f"{path}: not the results of a training run ({error})") from None
 
 
 def _measured(found: dict[str, Any]) -> Final:
@@ -183,13 +184,13 @@ def _number(found: dict[str, Any], key: str, high: float = 1) -> float:
 
 SECTION = """<section id="training" aria-labelledby="training-title">
 <h2 id="training-title">How the networks were trained</h2>
-<p class="sub">Point at an epoch, or use the arrow keys. Upright lines: where quantization-aware training begins.</p>
+<p class="sub">Point at an epoch, or use the arrow keys. Vertical lines: quantization-aware training begins.</p>
 <div class="charts">
 <figure><figcaption>Loss in training</figcaption>{loss}</figure>
-<figure><figcaption>Noisy images classified right</figcaption>{accuracy}</figure>
+<figure><figcaption>Noisy images classified correctly</figcaption>{accuracy}</figure>
 </div>
 <ul id="training-legend" class="legend"></ul>
-<p class="sub">Dashed: images trained on, as they were met. Solid: {watched}.</p>
+<p class="sub">Dashed: training images, as training met them. Solid: {watched}.</p>
 <ul class="prose">{words}</ul>
 {table}
 </section>"""
@@ -199,51 +200,51 @@ CHART = (
 )
 
 
-def section(trainings: Sequence[Training], entries: Sequence[Entry]) -> str:
+def section(curves: Sequence[LearningCurve], entries: Sequence[Entry]) -> str:
     """The page's part about training; empty if there is none."""
-    if not trainings:
+    if not curves:
         return ""
-    watched = sorted({training.watched_name for training in trainings})
+    watched = sorted({curve.watched_name for curve in curves})
     kinds = {"test": "test images", "held out": "training images held out"}
     return SECTION.format(
         loss=CHART.format(name="loss"),
         accuracy=CHART.format(name="accuracy"),
-        watched=" or ".join(kinds[name] for name in watched) + ", one draw of noise each",
-        words="".join(_sentences(training, entries) for training in trainings),
-        table=_table(trainings),
+        watched=" or ".join(kinds[name] for name in watched) + ", each under one draw of noise",
+        words="".join(_sentences(curve, entries) for curve in curves),
+        table=_table(curves),
     )
 
 
-def _sentences(training: Training, entries: Sequence[Entry]) -> str:
-    here = [e.name for e in entries if training.final and e.log.run and e.log.run.identity in training.final.identities]
+def _sentences(curve: LearningCurve, entries: Sequence[Entry]) -> str:
+    here = [e.name for e in entries if curve.final and e.run and e.run.identity in curve.final.identities]
     whose = f"Certified here: {'; '.join(here)}." if here else "No run on this page is of its networks."
-    state = "" if training.complete else f" Unfinished: {len(training.loss)} of {training.planned} epochs so far."
-    return f"<li><b>{text(training.name)}</b>: {text(f'{training.words}{state} {whose}')}</li>"
+    state = "" if curve.complete else f" Unfinished: {len(curve.loss)} of {curve.planned} epochs so far."
+    return f"<li><b>{text(curve.name)}</b>: {text(f'{curve.words}{state} {whose}')}</li>"
 
 
-def _table(trainings: Sequence[Training]) -> str:
+def _table(curves: Sequence[LearningCurve]) -> str:
     """The finished networks, on all test images."""
-    done = [training for training in trainings if training.final]
+    done = [curve for curve in curves if curve.final]
     if not done:
         return ""
     names = [f"{form}{kind}" for kind in (", noisy", ", clean") for form in FORMS.values()]
     head = "".join(f'<th scope="col">{name}</th>' for name in ("training", "images", *names, "agreement"))
     caption = (
-        "Percent of test images that the finished networks classify right, with 95&nbsp;% intervals; noisy: under one "
-        "draw of integer noise, the same for all. Agreement: of the integer with the fake-quantized network, noisy."
+        "Percent of test images that the finished networks classify correctly, with 95&nbsp;% intervals; noisy: under "
+        "one draw of integer noise, the same for all. Agreement: of the integer with the fake-quantized network, noisy."
     )
-    rows = "".join(_line(training) for training in done)
+    rows = "".join(_line(curve) for curve in done)
     table = f'<table id="trained"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     region = '<div class="scroll" tabindex="0" role="region" aria-label="Accuracy of the finished networks">'
     return f'<p class="sub">{caption}</p>{region}{table}</div>'
 
 
-def _line(training: Training) -> str:
-    final = training.final
+def _line(curve: LearningCurve) -> str:
+    final = curve.final
     assert final
     cells = [_cell(final, kind, values.get(form)) for kind, values in _kinds(final) for form in FORMS]
     return (
-        f'<tr><th scope="row">{text(training.name)}</th><td>{final.images:,}</td>{"".join(cells)}'
+        f'<tr><th scope="row">{text(curve.name)}</th><td>{final.images:,}</td>{"".join(cells)}'
         f"{_cell(final, 'agreement', final.agreement)}</tr>"
     )
 
@@ -258,14 +259,14 @@ def _cell(final: Final, kind: str, value: float | None) -> str:
     return f'<td data-accuracy="{kind}">{share_html(Share(round(value * final.images), final.images))}</td>'
 
 
-def as_data(trainings: Sequence[Training]) -> list[dict[str, Any]]:
+def as_data(curves: Sequence[LearningCurve]) -> list[dict[str, Any]]:
     """What the script draws from."""
     return [
         {
             "number": number, "name": t.name, "float_epochs": t.float_epochs, "watched_name": t.watched_name,
             **{key: [_short(value) for value in getattr(t, key)] for key in ("loss", "train", "watched")},
         }
-        for number, t in enumerate(trainings)
+        for number, t in enumerate(curves)
     ]  # fmt: skip
 
 

@@ -1,0 +1,48 @@
+"""Votes judged again: at another alpha, or as predictions. Nothing is sampled."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING
+
+from intrs.certificate import Certified, Certifier, parse_alpha
+from intrs.metrics import Answer, Results, Share
+from intrs.noise import PIXEL_RANGE, Noise
+from intrs.smooth import Predicted, judge_prediction
+from intrs.votes import Votes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from intrs.results import Row
+
+
+def judged_again(votes: Results, alpha: str, dimension: int) -> Results:
+    """The certificates that the same votes give at another alpha."""
+    assert votes.run
+    certifier = Certifier(Noise.of(votes.run.noise, votes.run.sigma), dimension, votes.run.n, parse_alpha(alpha))
+    judge = cache(certifier.judge)
+    return Results(votes.paths, tuple(_answer(row, judge(_top(row.counts0), row.counts)) for row in votes.rows))
+
+
+def _answer(row: Row, outcome: object) -> Answer:
+    if isinstance(outcome, Certified):
+        return Answer(row.idx, row.label, outcome.label, Fraction(outcome.radius_sq, PIXEL_RANGE**2))
+    return Answer(row.idx, row.label, None, None)
+
+
+def _top(counts: Sequence[int]) -> int:
+    return max(range(len(counts)), key=counts.__getitem__)
+
+
+def predicted(votes: Results, dimension: int, alpha: str) -> tuple[Share, Share]:
+    """Correct and abstained. Votes for certificates are judged as predictions."""
+    assert votes.run
+    noise, seed, level = Noise.of(votes.run.noise, votes.run.sigma), int(votes.run.seed, 0), parse_alpha(alpha)
+    right = quiet = 0
+    for row in votes.rows:
+        outcome = judge_prediction(Votes(row.counts, noise, seed, row.idx, 0), dimension, level)
+        right += isinstance(outcome, Predicted) and outcome.label == row.label
+        quiet += not isinstance(outcome, Predicted)
+    return Share(right, len(votes.rows)), Share(quiet, len(votes.rows))

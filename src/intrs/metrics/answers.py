@@ -1,0 +1,226 @@
+"""What one run found: an answer per image, and the numbers that the field reports, each as a share with an interval.
+
+Radii are compared as exact fractions. docs/report.md says how each number is defined.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain, count, takewhile
+from typing import TYPE_CHECKING, Any, Literal
+
+from intrs.adaptive import Stages
+from intrs.errors import SettingsError
+from intrs.exact import parse_fraction, plain
+from intrs.metrics import show
+from intrs.metrics.shares import Mean, Share
+from intrs.noise import PIXEL_RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from intrs.exact import Number
+    from intrs.results import Row, Run
+
+Denominator = Literal["all", "answered"]
+DENOMINATORS = ("all", "answered")
+MOST_COUNTED = 10**6  # images of a plan that are counted one by one
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one line says of one image."""
+
+    idx: int
+    label: int
+    predict: int | None  # None: abstained
+    square: Fraction | None  # the certified radius squared, in units of the pixel range; None: abstained
+    majority: int | None = None  # the class with most votes, whether or not that was enough; None: not recorded
+
+    @classmethod
+    def of(cls, row: Row) -> Answer:
+        """Of a line of a results file."""
+        square = None if row.radius_sq is None else Fraction(row.radius_sq, PIXEL_RANGE**2)
+        majority = max(range(len(row.counts)), key=row.counts.__getitem__) if any(row.counts) else None
+        return cls(row.idx, row.label, row.predict, square, majority)
+
+    @property
+    def correct(self) -> bool:
+        """Whether a class was returned, and the right one."""
+        return self.predict == self.label
+
+    @property
+    def certified(self) -> bool:
+        """Whether the image got an answer, that is a class which holds within the radius. False: an abstention."""
+        return self.square is not None
+
+    @property
+    def radius(self) -> float:
+        """The certified radius as the largest float that does not exceed it; 0 for an abstention."""
+        return 0.0 if self.square is None else _root_down(self.square)
+
+
+def _root_down(square: Fraction) -> float:
+    """The largest float whose square is not more than this one."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0)
+    while Fraction(above := math.nextafter(root, math.inf)) ** 2 <= square:
+        root = above
+    return root
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results:
+    """The answers of one run, in the order of its images; `run` and `rows` are there if intrs made it.
+
+    `len` and iteration go over the answers. `parts` are the files of a run that was put together by `join`.
+    """
+
+    paths: tuple[Path, ...]  # none if the results were not written to a file
+    answers: tuple[Answer, ...]
+    run: Run | None = None
+    rows: tuple[Row, ...] = ()
+    parts: tuple[Results, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path | None, run: Run, rows: Sequence[Row]) -> Results:
+        """Of a run of intrs, and the file that it was written to."""
+        return cls(() if path is None else (path,), tuple(map(Answer.of, rows)), run, tuple(rows))
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    def __repr__(self) -> str:
+        return show.text(self)
+
+    def _repr_html_(self) -> str:
+        return show.html(self)
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with one line per image: numbers as numbers, and missing values for abstentions.
+
+        Needs pandas. Columns are those of the results file without its `time`, which is `seconds` here, and
+        `certified`; results of other programs have fewer.
+        """
+        return show.dataframe(self)
+
+    @property
+    def path(self) -> Path | None:
+        """The file, or the first of several; None if there is none."""
+        return self.paths[0] if self.paths else None
+
+    @property
+    def source(self) -> str:
+        """The file's name in messages."""
+        return str(self.path) if self.paths else "results that are in no file"
+
+    @cached_property
+    def planned(self) -> int:
+        """Images of the whole run, as far as is known."""
+        if self.parts:
+            return max(_planned_together(self.parts), len(self))
+        return max(self.run.max, len(self)) if self.run else len(self)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned image has been answered."""
+        return len(self) == self.planned
+
+    @property
+    def has_radii(self) -> bool:
+        """A file of predictions speaks of the images themselves and of no radius."""
+        return self.run is None or self.run.command != "predict"
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest radius of any answer, right or wrong."""
+        return math.sqrt(self._squares[-1]) if self._squares else 0.0
+
+    @property
+    def asked(self) -> tuple[Fraction, ...]:
+        """The radii that an adaptive run was asked to decide; none if it was not, or every image got n samples."""
+        return Stages.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
+
+    def was_asked(self, radius: Fraction) -> bool:
+        """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
+        return not self.asked or radius <= max(self.asked)
+
+    def answered(self) -> Share:
+        """The certified percentage, CP: images that got an answer."""
+        return self.certified(Fraction(0))
+
+    def abstained(self) -> Share:
+        """Images that got none."""
+        return Share(len(self) - len(self._squares), len(self))
+
+    def certified(self, radius: Number) -> Share:
+        """Images certified at this radius or more, whatever the class. At radius 0 it is the certified percentage."""
+        return Share(_at_least(self._squares, _exact(radius)), len(self))
+
+    def certified_accuracy(self, radius: Number, of: Denominator = "all") -> Share:
+        """Images classified correctly and certified at this radius or more.
+
+        0.25, "0.25", "1/4" and Fraction(1, 4) are the same radius. The share of all images is what the field reports;
+        the share of the answered ones is the paper's formula.
+        """
+        if of not in DENOMINATORS:
+            raise SettingsError(f"shares are of {' or '.join(DENOMINATORS)}, not of {of!r}")
+        return Share(_at_least(self._right, _exact(radius)), len(self if of == "all" else self._squares))
+
+    def quarters(self) -> list[Fraction]:
+        """The radii 0, 1/4, 1/2, ... up to the largest of any answer, right or wrong."""
+        reached = takewhile(lambda radius: self.certified(radius).part, (Fraction(k, 4) for k in count(1)))
+        return [Fraction(0), *reached]
+
+    def plain_accuracy(self) -> Share | None:
+        """Images whose class with most votes is the right one, abstentions or not; None if votes were not kept."""
+        majorities = [(answer.majority, answer.label) for answer in self if answer.majority is not None]
+        if not majorities:
+            return None
+        return Share(sum(majority == label for majority, label in majorities), len(majorities))
+
+    def average_radius(self) -> Mean | None:
+        """ACR: the mean over all images of the certified radius, taken as 0 where the class is wrong or missing.
+
+        None without images, and for an adaptive run: sampling stopped short of what could be certified.
+        """
+        if self.run and self.run.adaptive:
+            return None
+        return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self])
+
+    @cached_property
+    def _squares(self) -> list[Fraction]:
+        return sorted(answer.square for answer in self if answer.square is not None)
+
+    @cached_property
+    def _right(self) -> list[Fraction]:
+        return sorted(answer.square for answer in self if answer.square is not None and answer.correct)
+
+
+def _planned_together(parts: Sequence[Results]) -> int:
+    """Images that the parts of a run plan together; one that is in the plans of two counts once."""
+    runs = [part.run for part in parts if part.run]
+    if sum(run.max for run in runs) > MOST_COUNTED:  # a description from elsewhere may claim any number
+        return sum(part.planned for part in parts)
+    return len(set(chain.from_iterable(range(r.first, r.first + r.skip * r.max, r.skip) for r in runs)))
+
+
+def _exact(radius: Number) -> Fraction:
+    exact = radius if isinstance(radius, Fraction) else parse_fraction(radius, "radius")
+    if exact < 0:
+        raise SettingsError(f"radius: expected 0 or more, got {plain(exact)}")
+    return exact
+
+
+def _at_least(squares: list[Fraction], radius: Fraction) -> int:
+    """How many of these, which are sorted, are radius**2 or more."""
+    return len(squares) - bisect_left(squares, radius * radius)

@@ -1,0 +1,137 @@
+"""Reading results, ours and those of other programs, and putting several files together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from intrs import results
+from intrs.certificate import parse_alpha
+from intrs.errors import IntrsError, ResultsError
+from intrs.metrics import foreign
+from intrs.metrics.answers import Results
+from intrs.noise import Noise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from intrs.results import Run
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def read(path: str | Path) -> Results:
+    """The results in this file, ours or a log of another program. ResultsError says what is wrong with it, and where.
+
+    Every line that this package shows, plots or counts has passed here.
+    """
+    path = Path(path)
+    columns = next(foreign.lines(path), "").split("\t")
+    if {"radius_sq", "counts"} <= set(columns):
+        return _read_ours(path)
+    return Results((path,), foreign.read_log(path, columns))
+
+
+def _read_ours(path: Path) -> Results:
+    sidecar = results.sidecar_path(path)
+    if path.suffix == ".xz":
+        raise ResultsError(f"{path}: results files of intrs are read as they were written; unpack it first (unxz)")
+    if not sidecar.exists():
+        raise ResultsError(
+            f"{path}: {sidecar.name}, which says how it was made, is missing, so neither sigma nor data nor samples "
+            "are known. It was written beside the results; put it there again"
+        )
+    run, rows = results.read(path)
+    try:
+        parse_alpha(run.alpha)
+        Noise.of(run.noise, run.sigma)
+    except IntrsError as error:
+        raise ResultsError(f"{sidecar}: {error}") from None
+    if len(rows) > run.max:
+        raise ResultsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.max} images")
+    results.check_rows(path, run, rows)
+    foreign.check_once(path, (row.idx for row in rows))
+    return Results.of(path, run, rows)
+
+
+# --- Several files ---------------------------------------------------------------------------------------------------
+
+SAME_IN_PARTS = tuple(name for name in results.SAME if name not in ("first", "skip"))
+"""What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
+
+
+def join(parts: Sequence[Results]) -> Results:
+    """Parts of one run as one, in the order of their images, whatever order they are given in.
+
+    Refuses what was not made with the same settings, or has an image twice.
+    """
+    if not parts:
+        raise ResultsError("there is nothing to join")
+    parts = sorted(chain.from_iterable(part.parts or (part,) for part in parts), key=_place)
+    first = parts[0]
+    for part in parts[1:]:
+        if (first.run is None) != (part.run is None):
+            raise ResultsError(f"cannot join {first.source} and {part.source}: only one of them says how it was made")
+        if first.run and part.run and (differing := _differences(first.run, part.run)):
+            raise ResultsError(f"cannot join {first.source} and {part.source}:\n  " + "\n  ".join(differing))
+    _check_apart(parts)
+    joined = Results(
+        tuple(chain.from_iterable(part.paths for part in parts)),
+        tuple(sorted(chain.from_iterable(part.answers for part in parts), key=lambda answer: answer.idx)),
+        first.run,
+        tuple(sorted(chain.from_iterable(part.rows for part in parts), key=lambda row: row.idx)),
+        tuple(parts) if len(parts) > 1 else (),
+    )
+    return replace(joined, run=first.run and replace(first.run, max=joined.planned))
+
+
+def _place(part: Results) -> int:
+    """Where a part begins in the data; a log of another program says it by its images alone."""
+    return part.run.first if part.run else min((answer.idx for answer in part), default=0)
+
+
+def _check_apart(parts: Sequence[Results]) -> None:
+    seen: dict[int, str] = {}
+    for part in parts:
+        for answer in part:
+            if answer.idx in seen:
+                raise ResultsError(f"cannot join {seen[answer.idx]} and {part.source}: image {answer.idx} is in both")
+            seen[answer.idx] = part.source
+
+
+def _differences(one: Run, two: Run) -> list[str]:
+    unequal = results.unequal(one, two, SAME_IN_PARTS)
+    return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in unequal]
+
+
+def check_comparable(runs: Sequence[Results]) -> None:
+    """Refuse to lay runs about different data beside each other.
+
+    What an image's number and class are shows it: the same number must have the same class in every run.
+    """
+    labels: dict[int, tuple[int, str]] = {}
+    for found in runs:
+        for answer in found:
+            label, path = labels.setdefault(answer.idx, (answer.label, found.source))
+            if label != answer.label:
+                raise ResultsError(
+                    f"{path} and {found.source} are about different data: image {answer.idx} is of class {label} in "
+                    f"one and {answer.label} in the other. One picture of both would mislead; make one for each"
+                )
+    _check_common(runs)
+
+
+def _check_common(runs: Sequence[Results]) -> None:
+    known = [found for found in runs if found.run]
+    for one, two in pairwise(known):
+        assert one.run
+        assert two.run
+        shared = {answer.idx for answer in one} & {answer.idx for answer in two}
+        if one.run.data_sha256 != two.run.data_sha256 and not shared:
+            raise ResultsError(
+                f"{one.source} and {two.source} are about different data: {one.run.data} and {two.run.data} have no "
+                "image in common. One picture of both would mislead; make one for each"
+            )

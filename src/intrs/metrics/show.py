@@ -1,0 +1,138 @@
+"""Results for people: a few lines of text, a table for notebooks, a DataFrame of pandas."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from intrs.errors import IntrsError
+from intrs.exact import plain
+from intrs.text import printable
+
+if TYPE_CHECKING:
+    from intrs.metrics.answers import Results
+    from intrs.metrics.shares import Share
+    from intrs.results import Row
+
+TABLE_STEPS = tuple(Fraction(m * 10**k, 4) for k in range(8) for m in (1, 2, 4))  # 0.25, 0.5, 1, 2.5, 5, 10, ...
+MOST_RADII = 9  # of a table
+LONGEST_NAME = 60
+TITLE = "certified accuracy"
+VOTES = ("n0", "n", "votes", "counts0", "counts")  # columns of a results file that are shown as they are
+
+
+def radii_up_to(largest: float) -> list[Fraction]:
+    """0, 0.25, 0.5, ... for a table that ends at the largest radius; wider steps if these are many."""
+    step = next(step for step in TABLE_STEPS if largest / step < MOST_RADII)
+    return [k * step for k in range(int(largest / step) + 1)]
+
+
+def text(found: Results) -> str:
+    """What was run, on how many images, and certified accuracy at a few radii."""
+    lines = [_what(found), _images(found)]
+    if not found.has_radii:
+        return "\n".join([*lines, f"correct: {found.certified_accuracy(0)!r}"])
+    shares = _shares(found)
+    widths = [max(len(plain(radius)), 5) for radius in shares]
+    heads = "  ".join(f"{plain(radius):>{width}}" for radius, width in zip(shares, widths, strict=True))
+    values = "  ".join(f"{_value(s):>{width}}" for s, width in zip(shares.values(), widths, strict=True))
+    return "\n".join([*lines, f"{'radius':<{len(TITLE)}}  {heads}", f"{TITLE}  {values}"])
+
+
+def html(found: Results) -> str:
+    """The same as an HTML table, with intervals."""
+    head = f"<p>{escape(_what(found))}<br>{escape(_images(found))}</p>"
+    if not found.has_radii:
+        return f"{head}<p>correct: {escape(repr(found.certified_accuracy(0)))}</p>"
+    rows = "".join(
+        f"<tr><td>{plain(radius)}</td><td>{_value(share)}</td><td>{escape(_counts(share))}</td></tr>"
+        for radius, share in _shares(found).items()
+    )
+    columns = "".join(f"<th>{name}</th>" for name in ("radius", TITLE, "images, 95&nbsp;% interval"))
+    return f"{head}<table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _what(found: Results) -> str:
+    run = found.run
+    if run is None:
+        return f"log of another program: {_short(found.source)}"
+    model, data = (_short(Path(name).name) for name in (run.model, run.data))
+    most = "up to " if run.adaptive else ""
+    return (
+        f"{run.command} {model} on {data}: {run.noise} noise of sigma {_short(plain(Fraction(run.sigma)))}, "
+        f"{most}{run.n:,} samples per image, alpha {_short(plain(Fraction(run.alpha)))}"
+    )
+
+
+def _images(found: Results) -> str:
+    quiet = found.abstained().part
+    images = f"{len(found):,}" + ("" if found.complete else f" of {found.planned:,} planned")
+    where = f", in {_short(Path(found.source).name)}" if found.paths and found.run else ""
+    return f"{images} images, {quiet:,} {'abstention' if quiet == 1 else 'abstentions'}{where}"
+
+
+def _short(name: str) -> str:
+    """Names may come from anywhere: nothing that steers a terminal, and not too long."""
+    shown = printable(name)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 3]}..."
+
+
+def _shares(found: Results) -> dict[Fraction, Share | None]:
+    """Certified accuracy by radius; None where an adaptive run was not asked."""
+    radii = radii_up_to(found.largest)
+    return {radius: found.certified_accuracy(radius) if found.was_asked(radius) else None for radius in radii}
+
+
+def _value(share: Share | None) -> str:
+    return "-" if share is None or not share.whole else f"{share:.3f}"
+
+
+def _counts(share: Share | None) -> str:
+    if share is None or share.interval is None:
+        return ""
+    low, high = share.interval
+    return f"{share.part:,} of {share.whole:,}, {low:.3f} to {high:.3f}"
+
+
+# --- pandas ----------------------------------------------------------------------------------------------------------
+
+
+def dataframe(found: Results) -> Any:
+    """One line per image."""
+    try:
+        pandas: Any = import_module("pandas")
+    except ImportError:
+        raise IntrsError("a DataFrame needs pandas: pip install pandas") from None
+    answers = found.answers
+    columns: dict[str, Any] = {
+        "idx": [answer.idx for answer in answers],
+        "label": [answer.label for answer in answers],
+        "predict": pandas.array([answer.predict for answer in answers], dtype="Int64"),
+        "certified": pandas.array([answer.certified for answer in answers], dtype=bool),
+        "radius": pandas.array([answer.radius if answer.certified else None for answer in answers], dtype="Float64"),
+        "correct": pandas.array([answer.correct for answer in answers], dtype=bool),
+    }
+    return pandas.DataFrame(columns | (_of_rows(found, pandas) if found.run else {}))
+
+
+def _of_rows(found: Results, pandas: Any) -> dict[str, Any]:
+    """The columns that only results of intrs have."""
+    rows, columns = found.rows, dict[str, Any]()
+    columns["radius_sq"] = pandas.array([row.radius_sq for row in rows], dtype="Int64")
+    columns |= {name: [getattr(row, name) for row in rows] for name in VOTES}
+    columns["seconds"] = [seconds(row) for row in rows]
+    if found.run and found.run.adaptive:
+        columns |= {name: [getattr(row, name) for row in rows] for name in ("look", "rule")}
+    return columns
+
+
+def seconds(row: Row) -> float:
+    """What an answer took, by its `time` column."""
+    days, _, clock = row.time.rpartition(", ")
+    hours, minutes, rest = clock.split(":")
+    made = timedelta(days=int(days.split()[0]) if days else 0, hours=int(hours), minutes=int(minutes))
+    return made.total_seconds() + float(rest)
