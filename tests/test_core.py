@@ -22,7 +22,14 @@ NATIVE = network(scores_of(0, SHAPE), height=8, width=8).native
 
 
 def votes(**options: Any) -> list[int]:
-    chosen = {"image_index": 0, "first": 0, "count": 40, "threads": 1, "kernels": "", "progress": None} | options
+    chosen: dict[str, Any] = {
+        "image_index": 0,
+        "first": 0,
+        "count": 40,
+        "threads": 1,
+        "kernels": "",
+        "progress": None,
+    } | options
     return _core.votes(NATIVE, TABLE, IMAGE, bytes(32), **chosen)
 
 
@@ -135,9 +142,8 @@ def run(folder: Path, script: str, wait: float = 0) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("work", WORK)
 def test_exit_while_threads_sample(work: str, tmp_path: Path) -> None:
-    """At once, and at times around those at which the core looks for the GIL; ten tries of the two that run longest."""
-    tries = 10 if "count " in f"{work} " and "short" not in work else 3
-    for i in range(tries):
+    """At once, and later: every tenth of a second a count takes the GIL to look for signals and to call back."""
+    for i in range(10 if work in ("one long count", "a count with a callback") else 3):
         done = run(tmp_path, WORK[work], 0.03 * i)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -155,7 +161,7 @@ def test_no_count_begins_once_python_exits(tmp_path: Path) -> None:
 
 def test_a_child_process_does_not_wait_for_its_parents_threads(tmp_path: Path) -> None:
     script = """
-for_ever(lambda: votes(10**15))
+for_ever(lambda: table.draw(bytes(32), 0, 0, 100_000, image))
 if child := os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 sys.exit(sum(votes(100)) != 100)

@@ -102,8 +102,10 @@ struct LanesConv {
     return int32_t(std::max<int64_t>(V::kPixels, kSpanBytes / column));
   }
 
-  // The same by Winograd's tiles: a few tiles, then a few quads of their outputs at a time.
-  static void conv_tiles(const Conv& op, const PackedConv& packed, const In& in, const Out& out, uint8_t* scratch) {
+  // The same by Winograd's tiles: a few tiles, then a few quads of their outputs at a time. A function of its own, so
+  // that its loops have all registers.
+  __attribute__((noinline)) static void conv_tiles(const Conv& op, const PackedConv& packed, const In& in,
+                                                   const Out& out, uint8_t* scratch) {
     const Tiles tiles(op, packed.tile_weights, in, out, scratch);
     for (int32_t first = 0; first < tiles.count; first += kBlockTiles) {
       const int32_t last = std::min(first + kBlockTiles, tiles.count);
