@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hostile_onnx
 import numpy as np
 import onnx
 import onnx_files as files
 import pytest
 import reference
+from hostile_onnx import HOSTILE
 from onnx import TensorProto, helper, numpy_helper
 from onnx_files import ALL_LAYERS, FINE, FLAT_LAYERS, Graph, Quantized, computed_reshape, conv, node, one_layer, pad
 
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, ModelError
 from intrs.exchange.integers import Grid, Line, add_integers, half_up, quantiser, scaled, square_root
 from intrs.model import load
 from intrs.network import Add, Conv, MaxPool, Network, Requantise
@@ -786,6 +790,9 @@ EDITS: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "external, up": (external("../secret"), "not inside the model's folder"),
     "external, absolute": (external("/etc/passwd"), "not inside the model's folder"),
     "external, nameless": (external(""), "not inside the model's folder"),
+    "external, NUL": (external("a\0b"), "no name of a file"),
+    "external, folder": (external("."), "not inside the model's folder"),
+    "external, long": (external("a" * 5000), "cannot be read"),
     "external, absent": (external("absent.bin"), "cannot be read"),
     "external, short": (external("short.bin"), "ends too early"),
     "external, link": (external("link.bin"), "not inside the model's folder"),
@@ -881,6 +888,40 @@ def test_small_files_cannot_ask_for_much(build: Callable[[Quantized, str], str],
     with pytest.raises(IntrsError, match=r"too large|more than"):
         load(path)
     assert time.process_time() - began < 30
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_a_file_may_cost(name: str) -> None:
+    """Memory as `exchange/budget.py` states it, and an end; `python tests/hostile_onnx.py` shows the times."""
+    data = HOSTILE[name]()
+    memory, seconds, outcome = hostile_onnx.measured(data)
+    assert seconds < float("inf"), outcome
+    assert memory < hostile_onnx.CONSTANT + hostile_onnx.PER_BYTE * len(data)
+    assert len(outcome) < 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelError, match="not a regular file"):
+        load(tmp_path / "pipe")
+    model = classifier()
+    external("pipe")(model)
+    with pytest.raises(ModelError, match="not a regular file"):
+        load(saved(model, tmp_path))
+
+
+def test_external_data_that_is_larger_than_its_file_is_not_allocated(tmp_path: Path) -> None:
+    (tmp_path / "short.bin").write_bytes(b"1234")
+    model = classifier()
+    external("short.bin")(model)
+    del model.graph.initializer[0].dims[:]
+    model.graph.initializer[0].dims.append(2**28)
+    tracemalloc.start()
+    with pytest.raises(ModelError, match="ends too early"):
+        load(saved(model, tmp_path))
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,12 @@ def read_whole(path: Path) -> bytes:
     """All bytes of a file, refused if it is empty or too large."""
     try:
         with open_regular(path) as file:
-            data = file.read(MAX_FILE + 1) if os.fstat(file.fileno()).st_size <= MAX_FILE else None
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE:
+                raise Refusal("it exceeds 2 GB")
+            data = file.read(size)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         raise Refusal(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not data or len(data) > MAX_FILE:
-        raise Refusal("it is empty" if data is not None and not data else "it exceeds 2 GB")
+    if not data:
+        raise Refusal("it is empty")
     return data

@@ -122,7 +122,8 @@ def _external(tensor: TensorProto, folder: Path, what: str, size: int) -> bytes:
             file.seek(offset)
             return file.read(size)
     except (OSError, OverflowError, ValueError) as error:
-        raise Refusal(f"{what}: its external data {location!r} cannot be read ({error})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise Refusal(f"{what}: its external data {shortened(location)!r} cannot be read ({reason})") from None
 
 
 def _entries(tensor: TensorProto) -> dict[str, str]:

@@ -41,32 +41,36 @@ def check_wire(data: bytes) -> None:
     """Refuse bytes that would unfold to far more memory than they take."""
     most = min(FREE_FIELDS + len(data) // BYTES_PER_FIELD, MOST_FIELDS)
     fields = varints = 0
-    waiting = [("model", 0, len(data))]
+    waiting = [("model", 0, len(data))]  # messages of which the rest is still to be read, the outermost first
     while waiting:
         message, at, end = waiting.pop()
-        inner = _MESSAGES[message]
         while at < end:
             fields += 1
-            if fields > most:
-                raise Refusal("it has too many nodes, constants or attributes for its size: it is too large to read")
-            tag, at = _varint(data, at, end)
-            number, kind = tag >> 3, tag & 7
-            if kind == 0:
-                _, at = _varint(data, at, end)
-            elif kind in (1, 5):
-                at += 8 if kind == 1 else 4
-            elif kind == 2:
-                size, at = _varint(data, at, end)
-                if size > end - at:
-                    return  # truncated
-                if number in inner:
-                    waiting.append((inner[number], at, at + size))
-                elif (message, number) in _VARINTS:
-                    varints += size
-                at += size
-            # 3 and 4 begin and end a group, whose fields follow like others
-        if varints > MOST_VARINTS:
-            raise Refusal("it holds too many integers one by one, which is too large to read; save them as raw data")
+            number, at, payload = _field(data, at, end)
+            if payload > end:
+                return  # truncated
+            if payload and number in _MESSAGES[message]:
+                waiting.append((message, payload, end))
+                message, end = _MESSAGES[message][number], payload
+            elif payload:
+                varints += payload - at if (message, number) in _VARINTS else 0
+                at = payload
+            if fields > most or varints > MOST_VARINTS:
+                raise Refusal("it has too many nodes, constants, attributes, or integers that are not raw data")
+
+
+def _field(data: bytes, at: int, end: int) -> tuple[int, int, int]:
+    """The number of the field at this place, where its value begins or ends, and where its payload ends, 0 for none."""
+    tag, at = _varint(data, at, end)
+    kind = tag & 7
+    if kind == 2:
+        size, at = _varint(data, at, end)
+        return tag >> 3, at, at + size
+    if kind == 0:
+        _, at = _varint(data, at, end)
+    elif kind in (1, 5):
+        at += 8 if kind == 1 else 4
+    return tag >> 3, at, 0  # kinds 3 and 4 begin and end a group, whose fields follow like others
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
