@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def program() -> int:
     """The command `intrs`."""
-    import _signal as signal  # the part of signal that needs no other module
+    import _signal as signal  # type: ignore[import-not-found]  # the part of signal that needs no other module
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

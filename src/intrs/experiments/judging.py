@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from intrs.certificate import Certified, Certifier, parse_alpha
 from intrs.metrics import Answer, Results, Share
-from intrs.noise import PIXEL_RANGE, Noise
+from intrs.noise import PIXEL_RANGE
 from intrs.smooth import Predicted, judge_prediction
-from intrs.votes import Votes
+from intrs.votes import Samples, Votes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def judged_again(votes: Results, alpha: str, dimension: int) -> Results:
     """The certificates that the same votes give at another alpha."""
     assert votes.run
-    certifier = Certifier(Noise.of(votes.run.noise, votes.run.sigma), dimension, votes.run.n, parse_alpha(alpha))
+    certifier = Certifier(votes.run.noise, dimension, votes.run.request.n, parse_alpha(alpha))
     judge = cache(certifier.judge)
     return Results(votes.paths, tuple(_answer(row, judge(_top(row.counts0), row.counts)) for row in votes.rows))
 
@@ -39,10 +39,10 @@ def _top(counts: Sequence[int]) -> int:
 def predicted(votes: Results, dimension: int, alpha: str) -> tuple[Share, Share]:
     """Correct and abstained. Votes for certificates are judged as predictions."""
     assert votes.run
-    noise, seed, level = Noise.of(votes.run.noise, votes.run.sigma), int(votes.run.seed, 0), parse_alpha(alpha)
+    noise, seed, level = votes.run.noise, votes.run.seed, parse_alpha(alpha)
     right = quiet = 0
     for row in votes.rows:
-        outcome = judge_prediction(Votes(row.counts, noise, seed, row.idx, 0), dimension, level)
+        outcome = judge_prediction(Votes(row.counts, noise, Samples(seed, row.idx, 0, row.n)), dimension, level)
         right += isinstance(outcome, Predicted) and outcome.label == row.label
         quiet += not isinstance(outcome, Predicted)
     return Share(right, len(votes.rows)), Share(quiet, len(votes.rows))

@@ -21,7 +21,7 @@ from intrs.files import write_whole
 from intrs.noise import Noise
 from intrs.reports.runs import METHODS, Entry
 from intrs.reports.tables import text
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +145,8 @@ def _noisy(found: Found) -> str:
     rows = []
     for position in range(min(SHOWN, len(found.data))):
         image, index = found.data.images[position], int(found.data.indices[position])
-        drawn = [noisy_images(image, Noise("discrete", s), found.plan.seed, index, 0, 1)[0] for s in SIGMAS]
+        sample = Samples(found.plan.seed, index, 0, 1)
+        drawn = [noisy_images(image, Noise("discrete", s), sample)[0] for s in SIGMAS]
         rows.append(np.concatenate([image, *(d.clip(0, 255).astype(np.uint8) for d in drawn)], 1))
     grid = np.concatenate(rows).repeat(ENLARGED, 0).repeat(ENLARGED, 1)
     buffer, name = io.BytesIO(), f"{FIGURES}/noisy.png"

@@ -5,10 +5,8 @@ A results file that is whole is left alone; one that was interrupted is continue
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,21 +19,20 @@ from intrs.experiments.extras import lacks
 from intrs.experiments.folder import open_folder
 from intrs.experiments.pages import write
 from intrs.experiments.plan import NOISE, Plan, read_plan
-from intrs.job import open_job, work
-from intrs.progress import Progress, reporting
+from intrs.job import check_decisive, open_job, work
+from intrs.pgd import attack, check
+from intrs.progress import reporting
 from intrs.request import Certify, Predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from intrs.experiments.attacks import Planned
     from intrs.experiments.folder import Found
     from intrs.experiments.plan import Sampling
     from intrs.experiments.section import Section
-    from intrs.job import Job, Meter, NewMeter
-    from intrs.pgd.job import Job as AttackJob
-    from intrs.progress import OnProgress, Shown
-    from intrs.request import Attack
+    from intrs.job import Job
+    from intrs.progress import Shown
     from intrs.results import Run
 
     Announce = Callable[["Step"], object]
@@ -92,11 +89,11 @@ def reproduce(
         with results.resume(found.path(sampling), job.run, job.indices) as writer:
             tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
             with reporting(progress) as report:
-                work(job, writer, {}, _meter(report))
+                work(job, writer, report)
     for number, each in enumerate(planned, len(samplings) + 1):
         tell(Step(number, total, each.folder))
         with reporting(progress) as report:
-            _attack(each.request, found.folder / each.folder, report)
+            attack(each.request, found.folder / each.folder, progress=report)
     made, paths = write(found)
     return Reproduction(found.folder, tuple(paths), tuple(made))
 
@@ -106,11 +103,11 @@ def _check_all(found: Found, samplings: Sequence[Sampling], planned: Sequence[Pl
     found.curves()
     for sampling in samplings:
         job, path = _open(found, sampling, threads), found.path(sampling)
-        job.check_decisive()
+        check_decisive(job)
         if path.exists() and results.sidecar_path(path).exists():
             _check_same(path, results.read_run(path), job.run)
     for each in planned:
-        _open_attack(each.request, found.folder / each.folder)
+        check(each.request, found.folder / each.folder)
 
 
 def _check_same(path: Path, old: Run, new: Run) -> None:
@@ -143,45 +140,7 @@ def _open(found: Found, sampling: Sampling, threads: int) -> Job:
         raise type(error)(f"{sampling.method} trained at sigma {plain(sampling.trained)}, {model}: {error}") from None
 
 
-def _asked_radii(found: Found, sampling: Sampling) -> list[str]:
+def _asked_radii(found: Found, sampling: Sampling) -> tuple[str, ...]:
     """The radii of the tables that n samples can certify; 0 is the class itself, or an abstention."""
     largest = found.certifier(sampling).largest() or 0
-    return ["0", *(r for r in found.plan.radii() if squared(Fraction(r)) <= largest)]
-
-
-def _meter(report: OnProgress | None) -> NewMeter:
-    """The callback as the meter that `intrs.job` and `intrs.pgd.job` take."""
-
-    @contextlib.contextmanager
-    def new(total: int, begin: int, unit: str) -> Iterator[Meter]:
-        def update(done: int, note: str) -> None:
-            if report:
-                report(Progress(done, total, unit, note))
-
-        update(begin, "")
-        yield update
-
-    return new
-
-
-# --- Attacks ---------------------------------------------------------------------------------------------------------
-
-
-def _open_attack(request: Attack, folder: Path) -> AttackJob:
-    from intrs.pgd.job import open_job
-
-    return open_job(request, folder)
-
-
-def _attack(request: Attack, folder: Path, report: OnProgress | None) -> None:
-    """Attack what the folder does not have yet, and write its table."""
-    from intrs.pgd import records
-    from intrs.pgd.job import attacked, rows, work
-
-    if request.threads:
-        import_module("torch").set_num_threads(request.threads)
-    job = _open_attack(request, folder)
-    kept = records.Progress(folder, job.settings, job.data, job.positions, job.victim.classes)
-    with contextlib.closing(kept):
-        work(job, kept, _meter(report))
-        records.write_results(folder, rows(job, kept), attacked(job, kept))
+    return ("0", *(r for r in found.plan.radii() if squared(Fraction(r)) <= largest))

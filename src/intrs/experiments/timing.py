@@ -21,9 +21,9 @@ def time_and_size(found: Found) -> Section:
         votes = found.votes(found.plan.fixed(method))
         if votes and votes.run:
             samples = sum(row.n0 + row.n for row in votes.rows)
-            size = zoo.find_model(votes.run.model).stat().st_size
+            size = zoo.find_model(votes.run.request.model).stat().st_size
             each, rate = seconds_of(votes) / len(votes.rows), samples / max(seconds_of(votes), 1e-9)
-            network = Path(votes.run.model).name
+            network = Path(votes.run.request.model).name
             rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", votes.run.kernels))
     columns = ("method", "network", "time per image", "samples/s", "file, bytes", "engine")
     title = f"One image with {found.plan.n0 + found.plan.n:,} samples"

@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from intrs.adaptive import Stages
 from intrs.errors import SettingsError
 from intrs.exact import parse_fraction, plain
 from intrs.metrics import show
@@ -128,7 +127,7 @@ class Results:
         """Images of the whole run, as far as is known."""
         if self.parts:
             return max(_planned_together(self.parts), len(self))
-        return max(self.run.max, len(self)) if self.run else len(self)
+        return max(self.run.images, len(self)) if self.run else len(self)
 
     @property
     def complete(self) -> bool:
@@ -148,7 +147,7 @@ class Results:
     @property
     def asked(self) -> tuple[Fraction, ...]:
         """The radii that an adaptive run was asked to decide; none if it was not, or every image got n samples."""
-        return Stages.parse(self.run.adaptive).last.radii if self.run and self.run.adaptive else ()
+        return self.run.stages.last.radii if self.run and self.run.stages else ()
 
     def was_asked(self, radius: Fraction) -> bool:
         """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
@@ -193,7 +192,7 @@ class Results:
 
         None without images, and for an adaptive run: sampling stopped short of what could be certified.
         """
-        if self.run and self.run.adaptive:
+        if self.run and self.run.stages:
             return None
         return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self])
 
@@ -209,9 +208,9 @@ class Results:
 def _planned_together(parts: Sequence[Results]) -> int:
     """Images that the parts of a run plan together; one that is in the plans of two counts once."""
     runs = [part.run for part in parts if part.run]
-    if sum(run.max for run in runs) > MOST_COUNTED:  # a description from elsewhere may claim any number
+    if sum(run.images for run in runs) > MOST_COUNTED:  # a description from elsewhere may claim any number
         return sum(part.planned for part in parts)
-    return len(set(chain.from_iterable(range(r.first, r.first + r.skip * r.max, r.skip) for r in runs)))
+    return len(set(chain.from_iterable(run.places for run in runs)))
 
 
 def _exact(radius: Number) -> Fraction:

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.certificate import parse_alpha
-from intrs.errors import IntrsError, ResultsError
+from intrs.errors import ResultsError
 from intrs.metrics import foreign
 from intrs.metrics.answers import Results
-from intrs.noise import Noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,13 +43,8 @@ def _read_ours(path: Path) -> Results:
             "are known. It was written beside the results; put it there again"
         )
     run, rows = results.read(path)
-    try:
-        parse_alpha(run.alpha)
-        Noise.of(run.noise, run.sigma)
-    except IntrsError as error:
-        raise ResultsError(f"{sidecar}: {error}") from None
-    if len(rows) > run.max:
-        raise ResultsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.max} images")
+    if len(rows) > run.images:
+        raise ResultsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.images} images")
     results.check_rows(path, run, rows)
     foreign.check_once(path, (row.idx for row in rows))
     return Results.of(path, run, rows)
@@ -85,12 +78,16 @@ def join(parts: Sequence[Results]) -> Results:
         tuple(sorted(chain.from_iterable(part.rows for part in parts), key=lambda row: row.idx)),
         tuple(parts) if len(parts) > 1 else (),
     )
-    return replace(joined, run=first.run and replace(first.run, max=joined.planned))
+    return replace(joined, run=first.run and _with_images(first.run, joined.planned))
+
+
+def _with_images(run: Run, images: int) -> Run:
+    return replace(run, request=replace(run.request, max=images))
 
 
 def _place(part: Results) -> int:
     """Where a part begins in the data; a log of another program says it by its images alone."""
-    return part.run.first if part.run else min((answer.idx for answer in part), default=0)
+    return part.run.request.first if part.run else min((answer.idx for answer in part), default=0)
 
 
 def _check_apart(parts: Sequence[Results]) -> None:
@@ -132,6 +129,6 @@ def _check_common(runs: Sequence[Results]) -> None:
         shared = {answer.idx for answer in one} & {answer.idx for answer in two}
         if one.run.data_sha256 != two.run.data_sha256 and not shared:
             raise ResultsError(
-                f"{one.source} and {two.source} are about different data: {one.run.data} and {two.run.data} have no "
-                "image in common. One picture of both would mislead; make one for each"
+                f"{one.source} and {two.source} are about different data: {one.run.request.data} and "
+                f"{two.run.request.data} have no image in common. One picture of both would mislead; make one for each"
             )

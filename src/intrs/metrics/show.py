@@ -60,11 +60,11 @@ def _what(found: Results) -> str:
     run = found.run
     if run is None:
         return f"log of another program: {_short(found.source)}"
-    model, data = (_short(Path(name).name) for name in (run.model, run.data))
-    most = "up to " if run.adaptive else ""
+    model, data = (_short(Path(name).name) for name in (run.request.model, run.request.data))
+    most = "up to " if run.stages else ""
     return (
-        f"{run.command} {model} on {data}: {run.noise} noise of sigma {_short(plain(Fraction(run.sigma)))}, "
-        f"{most}{run.n:,} samples per image, alpha {_short(plain(Fraction(run.alpha)))}"
+        f"{run.command} {model} on {data}: {run.noise} noise of sigma {_short(plain(run.noise.sigma))}, "
+        f"{most}{run.request.n:,} samples per image, alpha {_short(plain(run.alpha))}"
     )
 
 
@@ -125,7 +125,7 @@ def _of_rows(found: Results, pandas: Any) -> dict[str, Any]:
     columns["radius_sq"] = pandas.array([row.radius_sq for row in rows], dtype="Int64")
     columns |= {name: [getattr(row, name) for row in rows] for name in VOTES}
     columns["seconds"] = [seconds(row) for row in rows]
-    if found.run and found.run.adaptive:
+    if found.run and found.run.stages:
         columns |= {name: [getattr(row, name) for row in rows] for name in ("look", "rule")}
     return columns
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from intrs.progress import OnProgress
     from intrs.request import Attack
 
-__all__ = ["Attacked", "attack", "join", "read"]
+__all__ = ["Attacked", "attack", "check", "join", "read"]
 
 
 def attack(
@@ -48,3 +48,11 @@ def attack(
             announce(campaign)
         campaign.work(progress)
         return campaign.finish()
+
+
+def check(request: Attack, folder: Path) -> None:
+    """Open all that an attack needs, and raise what is wrong with it, before anything is attacked."""
+    pytorch.check_installed("an attack", "torch")
+    from intrs.pgd.campaign import open_campaign
+
+    open_campaign(request, folder).close()

@@ -13,9 +13,8 @@ import numpy as np
 from intrs import zoo
 from intrs.data import Images, open_data
 from intrs.errors import DataError
-from intrs.noise import Noise
 from intrs.progress import Progress
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,14 +76,14 @@ def open_named(entries: Sequence[Entry], data: str | Path | Images) -> Images:
     """The images that the user names, of the split that the runs are about."""
     if isinstance(data, Images):
         return data
-    return open_data(data, next((entry.run.split for entry in entries if entry.run), "test"))
+    return open_data(data, next((entry.run.request.split for entry in entries if entry.run), "test"))
 
 
 def _shipped(found: Results) -> Images | None:
     """Only what ships is opened unasked: a results file from elsewhere must not name folders to read."""
-    if found.run is None or found.run.data not in zoo.data_names():
+    if found.run is None or found.run.request.data not in zoo.data_names():
         return None
-    images = open_data(zoo.data_path(found.run.data))
+    images = open_data(zoo.data_path(found.run.request.data))
     return images if images.sha256 == found.run.data_sha256 else None
 
 
@@ -145,7 +144,7 @@ def _votes(row: Row) -> dict[str, Any]:
 def _noisy(found: Results, index: int, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Sample 0 of the estimation, as far as a screen can show it."""
     assert found.run
-    drawn = noisy_images(image, Noise.of(found.run.noise, found.run.sigma), int(found.run.seed, 0), index, 0, 1)
+    drawn = noisy_images(image, found.run.noise, Samples(found.run.seed, index, 0, 1))
     seen: NDArray[np.uint8] = drawn[0].clip(0, 255).astype(np.uint8)
     return seen
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from intrs.adaptive import GIVE_UP, Stages
+from intrs.adaptive import GIVE_UP
 from intrs.exact import plain
 from intrs.reports.tables import text
 from intrs.reports.words import bound_name, is_classical
@@ -75,7 +75,7 @@ def _recorded(whole: Run, runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def _fields(run: Run) -> dict[str, str]:
     """What is recorded of a run, by the name that its command's options have."""
-    return {field.name: str(getattr(run, field.name)) for field in fields(run)}
+    return {name: str(value) for name, value in run.to_json().items() if name != "format"}
 
 
 def _shown(name: str, value: str) -> str:
@@ -98,18 +98,19 @@ def repeat(run: Run, path: Path | None) -> str:
     added later is not forgotten here.
     """
     out = [] if path is None else ["--out", str(path)]
-    if not run.adaptive:
+    if not run.stages:
         return shlex.join([*_words(run), *out])
-    stages = Stages.parse(run.adaptive).stages
+    stages = run.stages.stages
     again = [["--resume"] if i else [] for i in range(len(stages))]
-    lines = ([*_words(replace(run, n=stage.n)), *_asked(stage), *out] for stage in stages)
+    lines = ([*_words(replace(run, request=replace(run.request, n=stage.n))), *_asked(stage), *out] for stage in stages)
     return "\n".join(shlex.join([*words, *more]) for words, more in zip(lines, again, strict=True))
 
 
 def _words(run: Run) -> list[str]:
     defaults = {field.name: field.default for field in fields(REQUESTS[run.command])}
     del defaults["kernels"]  # all give the same bits; another machine may not have this one
-    words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in (run.model, run.data))]
+    named = (run.request.model, run.request.data)
+    words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in named)]
     for name, value in _fields(run).items():
         if name in defaults and name not in ELSEWHERE and _shown(name, value) != str(defaults[name]):
             words += ["--" + name.replace("_", "-"), _shown(name, value)]

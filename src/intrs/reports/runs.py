@@ -50,7 +50,7 @@ class Entry:
     def sigma(self) -> Fraction | None:
         """As recorded; a log of another program says it in its name at best."""
         if self.run:
-            return Fraction(self.run.sigma)
+            return self.run.noise.sigma
         found = re.search(r"(?:sigma|noise)[_=-]?(\d\.\d{1,4})(?!\d)", _file_name(self.results))
         return Fraction(found[1]) if found else None
 
@@ -102,7 +102,10 @@ def _name(found: Results) -> str:
     if not found.run:
         name = _file_name(found)
         return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", name)[:LONGEST_NAME] or name
-    model, sigma = re.sub(r"\.onnx$", "", Path(found.run.model).name)[:LONGEST_NAME], plain(Fraction(found.run.sigma))
+    model, sigma = (
+        re.sub(r"\.onnx$", "", Path(found.run.request.model).name)[:LONGEST_NAME],
+        plain(found.run.noise.sigma),
+    )
     return model if f"sigma{sigma}" in model else f"{model}, σ {sigma}"
 
 
@@ -188,7 +191,7 @@ def shown_at_first(curve: PaperCurve, entries: Sequence[Entry]) -> bool:
 def guess_paper(entries: Sequence[Entry]) -> str:
     """Which of the paper's tables is about the data of these runs, by the data's name or the file's."""
     for entry in entries:
-        name = Path(entry.run.data).name if entry.run else _file_name(entry.results)
+        name = Path(entry.run.request.data).name if entry.run else _file_name(entry.results)
         squeezed = re.sub(r"[^a-z0-9]", "", name.lower())
         for which in PAPERS:
             if which in squeezed:

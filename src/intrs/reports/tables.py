@@ -48,7 +48,7 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
     images = f"{len(found):,}" + ("" if found.complete else f" of {found.planned:,}")
     cells = [
         f'<th scope="row"><span class="key s{number % 8}"></span><span class="value">{text(entry.name)}</span></th>',
-        f'<td><span class="value">{plain(Fraction(run.sigma))}</span></td>' if run else NOTHING,
+        f'<td><span class="value">{plain(run.noise.sigma)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
         _mean(found.average_radius() if found.has_radii else None, "acr"),
@@ -61,9 +61,9 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
 
 def _samples(found: Results) -> str:
     assert found.run
-    if not found.run.adaptive:
-        return f"{found.run.n:,}"
-    return f"≤ {found.run.n:,}, mean {fmean(row.n for row in found.rows):,.0f}"
+    if not found.run.stages:
+        return f"{found.run.request.n:,}"
+    return f"≤ {found.run.request.n:,}, mean {fmean(row.n for row in found.rows):,.0f}"
 
 
 def _at(entry: Entry, radius: Fraction) -> str:

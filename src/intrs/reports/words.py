@@ -7,8 +7,6 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from intrs.adaptive import Stages
-from intrs.certificate import parse_alpha
 from intrs.exact import plain
 from intrs.metrics.shares import FEWEST_FOR_NORMAL
 from intrs.noise import PIXEL_RANGE
@@ -106,7 +104,7 @@ def meaning(entries: Sequence[Entry]) -> list[str]:
         return []
     logs = any(entry.run is None for entry in entries)
     whose = f"Each certificate of {_list(entry.name for entry in known)}" if logs else "Each certificate"
-    alphas = _list(plain(parse_alpha(entry.run.alpha)) for entry in known if entry.run)
+    alphas = _list(plain(entry.run.alpha) for entry in known if entry.run)
     floats = [entry.name for entry in known if entry.run and is_classical(entry.run)]
     return [
         "Certified means: the smoothed classifier gives the same class to every image whose Euclidean distance from "
@@ -159,7 +157,7 @@ def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
             "Some radii here are the paper's own (bound “paper”): they are proved for perturbations of one value at a "
             "time only. The “sound” bound is proved for all perturbations."
         )
-    if any(run.adaptive for run in runs):
+    if any(run.stages for run in runs):
         made.append(
             "Adaptive runs stop sampling an image when the radii asked for are decided. Its radius is what had been "
             "shown by then: as certain as any other, but often smaller than all samples would have given."
@@ -187,14 +185,14 @@ def _example(radius: Fraction, dimension: int) -> str:
 
 
 def _of_predictions(runs: Sequence[Run]) -> list[str]:
-    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs if run.command == "predict")
+    alphas = _list(plain(run.alpha) for run in runs if run.command == "predict")
     return [f"A prediction differs from the smoothed classifier's class with probability at most {alphas}."]
 
 
 def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
-    alphas = _list(plain(parse_alpha(run.alpha)) for run in runs)
-    noises = _list(f"{run.noise} Gaussian noise of σ {_sigma(run)}" for run in runs)
-    false = sum(parse_alpha(e.run.alpha) * e.results.answered().part for e in entries if e.run)
+    alphas = _list(plain(run.alpha) for run in runs)
+    noises = _list(f"{run.noise.kind} Gaussian noise of σ {_sigma(run)}" for run in runs)
+    false = sum(e.run.alpha * e.results.answered().part for e in entries if e.run)
     floats = [run for run in runs if is_classical(run)]
     aside = ", the rounding of floats aside" if floats else ""
     return [
@@ -228,7 +226,7 @@ def _of_floats(runs: Sequence[Run], *, mixed: bool) -> str:
 
 
 def _sigma(run: Run) -> str:
-    sigma = Fraction(run.sigma)
+    sigma = run.noise.sigma
     return f"{plain(sigma)} ({float(PIXEL_RANGE * sigma):g} pixel levels)"
 
 
@@ -248,9 +246,9 @@ def _list(words: Iterable[str]) -> str:
 # --- What keeps runs from being compared -----------------------------------------------------------------------------
 
 SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("samples per image", lambda run: _until(run) if run.adaptive else f"{run.n:,}"),
-    ("α", lambda run: plain(parse_alpha(run.alpha))),
-    ("noise", lambda run: run.noise),
+    ("samples per image", lambda run: _until(run) if run.stages else f"{run.request.n:,}"),
+    ("α", lambda run: plain(run.alpha)),
+    ("noise", lambda run: run.noise.kind),
     ("bound", lambda run: f"{bound_name(run) or 'none'}, {run.form or 'no'}-class"),
     ("command", lambda run: run.command),
 )
@@ -258,8 +256,8 @@ SETTINGS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 
 def _until(run: Run) -> str:
     """When an adaptive run stops."""
-    radii = Stages.parse(run.adaptive).last.radii
-    return f"at most {run.n:,}" + (f" until {_radii(radii)} decided" if radii else "")
+    radii = run.stages.last.radii if run.stages else ()
+    return f"at most {run.request.n:,}" + (f" until {_radii(radii)} decided" if radii else "")
 
 
 def _radii(radii: Sequence[Fraction]) -> str:

@@ -8,7 +8,18 @@ is never changed: a run that was killed is resumed after its last whole line.
 from intrs.results.judging import Judge, check_rows, difference
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, integer
-from intrs.results.run import CLASSICAL, FORMAT, SAME, Run, read_run, read_sidecar, sidecar_path, unequal, write_run
+from intrs.results.run import (
+    CLASSICAL,
+    FORMAT,
+    SAME,
+    Run,
+    differences,
+    read_run,
+    read_sidecar,
+    sidecar_path,
+    unequal,
+    write_run,
+)
 from intrs.results.writing import Memory, Writer, create, extend, resume, set_aside, set_aside_path
 
 __all__ = [
@@ -28,6 +39,7 @@ __all__ = [
     "check_rows",
     "create",
     "difference",
+    "differences",
     "extend",
     "integer",
     "read",

@@ -63,6 +63,12 @@ class Run:
         assert self.request.max is not None
         return self.request.max
 
+    @property
+    def places(self) -> range:
+        """Where its images stand in the data."""
+        first, skip = self.request.first, self.request.skip
+        return range(first, first + skip * self.images, skip)
+
     @cached_property
     def noise(self) -> Noise:
         """Law and sigma."""
@@ -86,6 +92,16 @@ class Run:
         return self.request.n0 if isinstance(self.request, Certify) else 0
 
     @property
+    def bound(self) -> str:
+        """From votes to radius: sound or paper; empty for predictions, which have no radius."""
+        return self.request.bound if isinstance(self.request, Certify) else ""
+
+    @property
+    def form(self) -> str:
+        """one or two classes in the bound; empty for predictions."""
+        return self.request.form if isinstance(self.request, Certify) else ""
+
+    @property
     def note(self) -> str:
         """A caution that stands beside the results."""
         return "" if self.noise.on_integers else CLASSICAL
@@ -93,7 +109,6 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """The fields of the sidecar."""
         r = self.request
-        certify = r if isinstance(r, Certify) else None
         later = {"noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes}
         return {
             "format": FORMAT,
@@ -110,8 +125,8 @@ class Run:
             "max": r.max,
             "sigma": r.sigma,
             "noise": r.noise,
-            "bound": certify.bound if certify else "",
-            "form": certify.form if certify else "",
+            "bound": self.bound,
+            "form": self.form,
             "n0": self.n0,
             "n": r.n,
             "alpha": r.alpha,
