@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from intrs.results import FORMAT, Run
+from intrs.results import FORMAT, Row, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FIELDS: dict[str, Any] = {
     "format": FORMAT, "command": "certify", "model": "m.onnx", "identity": "0" * 64, "pixels": "auto", "mean": "",
@@ -19,6 +23,19 @@ def described(**fields: Any) -> Run:
     return Run.from_json(FIELDS | fields)
 
 
-def changed(run: Run, **fields: Any) -> Run:
+def with_fields(run: Run, **fields: Any) -> Run:
     """The same run with other values in some fields of its JSON file."""
     return Run.from_json(run.to_json() | fields)
+
+
+def prediction(run: Run) -> Run:
+    """The same run as one of predictions."""
+    return with_fields(run, command="predict", bound="", form="", n0=0)
+
+
+def predictions(rows: Sequence[Row]) -> list[Row]:
+    """The same lines as those of predictions: no selection and no radius."""
+    return [
+        replace(row, n0=0, counts0=(0,) * len(row.counts), radius="0.0", radius_sq=None if row.predict is None else 0)
+        for row in rows
+    ]

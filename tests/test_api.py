@@ -183,12 +183,14 @@ IMAGES = np.random.default_rng(3).integers(0, 256, (6, 4, 4, 3)).astype(np.uint8
 
 
 def test_sigma_is_sigma_however_it_is_written() -> None:
-    noises = {intrs.Smooth(NET, sigma=sigma).noise for sigma in (0.25, "0.25", "1/4", Fraction(1, 4), np.float64(0.25))}
+    ways: list[Any] = [0.25, "0.25", "1/4", Fraction(1, 4), np.float64(0.25)]
+    noises = {intrs.Smooth(NET, sigma=sigma).noise for sigma in ways}
     assert noises == {intrs.Noise.of("discrete", "0.25")}
     assert intrs.Smooth(NET, "rounded", sigma=0.25).noise.kind == "rounded"
-    for wrong, words in (((None,), "Pass sigma"), ((0.25,), "for sigma pass sigma="), (("white",), "noise")):
+    cases: list[tuple[Any, str]] = [((None,), "Pass sigma"), ((0.25,), "for sigma pass sigma="), (("white",), "noise")]
+    for wrong, words in cases:
         with pytest.raises(intrs.SettingsError, match=words):
-            intrs.Smooth(NET, *wrong)  # type: ignore[arg-type]
+            intrs.Smooth(NET, *wrong)
 
 
 def test_every_image_has_noise_of_its_own() -> None:
@@ -224,7 +226,7 @@ def test_certify_all_addresses_noise_by_place_or_index() -> None:
 
 def test_n_is_not_taken_for_n0() -> None:
     with pytest.raises(TypeError):
-        intrs.Smooth(NET, sigma=0.25).certify(IMAGES[0], 100)  # type: ignore[misc]
+        intrs.Smooth(NET, sigma=0.25).certify(IMAGES[0], 100)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

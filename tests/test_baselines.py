@@ -22,7 +22,7 @@ from intrs.float_engine import FloatEngine, open_engine
 from intrs.noise import LAWS, Noise
 from intrs.results import CLASSICAL
 from intrs.smooth import Smooth
-from intrs.votes import MOST_FLOATS, SELECTION, noisy_images, votes
+from intrs.votes import MOST_VALUES, SELECTION, Samples, count, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,17 +58,17 @@ def with_metadata(path: Path, entries: dict[str, str]) -> None:
 
 
 def test_a_sample_is_a_function_of_its_address() -> None:
-    whole = noisy_images(IMAGE, NOISE, 5, 9, 0, 20)
+    whole = noisy_images(IMAGE, NOISE, Samples(5, 9, 0, 20))
     assert whole.dtype == np.float32
-    assert np.array_equal(whole[13:], noisy_images(IMAGE, NOISE, 5, 9, 13, 7))
+    assert np.array_equal(whole[13:], noisy_images(IMAGE, NOISE, Samples(5, 9, 13, 7)))
     apart = [(5, 9, 0), (6, 9, 0), (5, 10, 0), (5, 9, 1), (5, 9, SELECTION), (5 + 2**128, 9, 0)]
-    drawn = [noisy_images(IMAGE, NOISE, *address, 1).tobytes() for address in apart]
+    drawn = [noisy_images(IMAGE, NOISE, Samples(*address, 1)).tobytes() for address in apart]
     assert len(set(drawn)) == len(apart)
 
 
 def test_the_law_of_the_noise() -> None:
     """Cells of equal probability, and no correlation between neighbours: false alarms 2 in a million, seed fixed."""
-    drawn = noisy_images(np.zeros((16, 16, 3), np.uint8), NOISE, 3, 0, 0, 400).reshape(400, -1) / float(
+    drawn = noisy_images(np.zeros((16, 16, 3), np.uint8), NOISE, Samples(3, 0, 0, 400)).reshape(400, -1) / float(
         NOISE.grid_sigma
     )
     quantiles = [float(mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(i) / 50 - 1)) for i in range(1, 50)]
@@ -135,11 +135,13 @@ def test_no_tables_for_devices() -> None:
 @pytest.mark.parametrize("name", ["int8.onnx", "float.onnx"])
 def test_votes_add_up(here: Path, name: str) -> None:
     engine = open_engine(here / name)
-    whole = votes(engine, IMAGE, NOISE, 1, 3, 0, 700)
-    assert whole == votes(engine, IMAGE, NOISE, 1, 3, 0, 130) + votes(engine, IMAGE, NOISE, 1, 3, 130, 570)
+    whole = count(engine, IMAGE, NOISE, Samples(1, 3, 0, 700))
+    assert whole == count(engine, IMAGE, NOISE, Samples(1, 3, 0, 130)) + count(
+        engine, IMAGE, NOISE, Samples(1, 3, 130, 570)
+    )
     assert whole.count == 700
     assert max(whole.counts) < 700
-    assert whole == votes(open_engine(here / name, threads=3), IMAGE, NOISE, 1, 3, 0, 700)
+    assert whole == count(open_engine(here / name, threads=3), IMAGE, NOISE, Samples(1, 3, 0, 700))
 
 
 def test_scores_of_the_float_network(here: Path) -> None:
@@ -147,14 +149,14 @@ def test_scores_of_the_float_network(here: Path) -> None:
     assert (engine.input_shape, engine.classes, engine.quantized) == ((SIDE, SIDE, 3), CLASSES, False)
     model = onnx.load(here / "float.onnx")
     weights = onnx.numpy_helper.to_array(model.graph.initializer[0]).astype(np.float64)
-    drawn = noisy_images(IMAGE, NOISE, 1, 0, 0, 100)
+    drawn = noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 100))
     right = np.einsum("nhwc,kchw->nk", drawn.astype(np.float64) / 255, weights)
     assert np.allclose(engine(drawn), right, rtol=1e-4, atol=1e-2)
 
 
 def test_the_int8_network_quantizes_the_noisy_sum(here: Path) -> None:
     """By the file's own quantizer and integers: what rounding to nearest even and saturation make of the sum."""
-    drawn = noisy_images(IMAGE, NOISE, 1, 0, 0, 100)
+    drawn = noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 100))
     codes = np.clip(np.rint(drawn / np.float32(255) * 64) + 96, 0, 255) - 96
     model = onnx.load(here / "int8.onnx")
     weights = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}["codes"].astype(np.int64)
@@ -186,13 +188,13 @@ def test_a_fixed_batch(here: Path) -> None:
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 8
     model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 8
     onnx.save(model, here / "eight.onnx")
-    drawn = noisy_images(IMAGE, NOISE, 1, 0, 0, 21)
+    drawn = noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 21))
     assert np.array_equal(np.argmax(open_engine(here / "eight.onnx")(drawn), 1), np.argmax(free(drawn), 1))
 
 
 def test_pixels_mean_and_std(here: Path) -> None:
     """(p / 255 - mean) / std and p itself, against the plain file fed with the right values."""
-    plain, drawn = open_engine(here / "float.onnx"), noisy_images(IMAGE, NOISE, 1, 0, 0, 10)
+    plain, drawn = open_engine(here / "float.onnx"), noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 10))
     normal = open_engine(here / "float.onnx", mean=[Fraction(1, 2)], std=[Fraction(1, 4), Fraction(1, 2), Fraction(2)])
     assert np.allclose(normal(drawn), plain(((drawn / 255 - 0.5) / [0.25, 0.5, 2] * 255).astype(np.float32)), rtol=1e-3)
     assert np.allclose(
@@ -202,13 +204,13 @@ def test_pixels_mean_and_std(here: Path) -> None:
 
 def test_large_images_come_in_smaller_batches() -> None:
     seen: list[int] = []
-    image = np.zeros((MOST_FLOATS // 3, 1, 1), np.uint8)
+    image = np.zeros((MOST_VALUES // 3, 1, 1), np.uint8)
 
     def first_class(batch: NDArray[np.float32]) -> NDArray[np.int64]:
         seen.append(len(batch))
         return np.zeros(len(batch), np.int64)
 
-    assert Smooth(first_class, NOISE, seed=1, classes=2).sample(image, 0, 0, 7).counts == (7, 0)
+    assert Smooth(first_class, NOISE, seed=1, classes=2).sample(image, Samples(1, 0, 0, 7)).counts == (7, 0)
     assert seen == [3, 3, 1]
 
 
@@ -216,7 +218,7 @@ def test_an_integer_network_takes_integer_noise(here: Path) -> None:
     from intrs.model import load
 
     with pytest.raises(IntrsError, match="continuous noise is not for integer networks"):
-        votes(load(here / "int8.onnx"), IMAGE, NOISE, 1, 0, 0, 1)
+        count(load(here / "int8.onnx"), IMAGE, NOISE, Samples(1, 0, 0, 1))
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------
@@ -294,9 +296,9 @@ def test_the_two_kinds_of_runs_have_names_of_their_own(intrs: Intrs, here: Path)
     [
         (
             "float.onnx tiny.npz",
-            "it is a float model, which discrete noise and integers cannot run; --noise continuous",
+            "it is a float model, which discrete noise and integers cannot run; continuous noise",
         ),
-        ("float.onnx tiny.npz --noise continuous --kernels scalar", "--kernels scalar is for integers"),
+        ("float.onnx tiny.npz --noise continuous --kernels scalar", "kernels = scalar is for integers"),
         ("float.onnx tiny.npz --noise continuous --bound paper", "the paper's bound is for discrete noise"),
         (
             "float.onnx tiny.npz --noise continuous --mean .5,.5",
@@ -362,7 +364,7 @@ def test_without_onnx_runtime(intrs: Intrs, monkeypatch: pytest.MonkeyPatch) -> 
 def test_int8_without_metadata_is_read_as_the_integers_are(here: Path) -> None:
     """The tiny int8 file says nothing of its pixels; its quantizer does."""
     told, said = open_engine(here / "int8.onnx"), open_engine(here / "int8.onnx", pixels="unit")
-    drawn = noisy_images(IMAGE, NOISE, 1, 0, 0, 5)
+    drawn = noisy_images(IMAGE, NOISE, Samples(1, 0, 0, 5))
     assert isinstance(told, FloatEngine)
     assert np.array_equal(told(drawn), said(drawn))
     assert not np.array_equal(told(drawn), open_engine(here / "int8.onnx", pixels="byte")(drawn))

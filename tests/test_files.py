@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -38,9 +39,8 @@ def test_a_whole_write_is_seen_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_brought_to_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = []
-    fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), fsync(fd)))
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     write_whole(tmp_path / "a", b"x")
     assert synced == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
 
@@ -93,14 +93,15 @@ def test_a_lock_keeps_others_out(tmp_path: Path) -> None:
 
 def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The former holder removes the file between our opening and our locking it."""
-    path, flock, removed = tmp_path / "lock", files.fcntl.flock, []
+    path, flock, removed = tmp_path / "lock", fcntl.flock, list[Path]()
 
     def slow(descriptor: int, operation: int) -> None:
         if not removed:
-            removed.append(path.unlink())
+            path.unlink()
+            removed.append(path)
         flock(descriptor, operation)
 
-    monkeypatch.setattr(files.fcntl, "flock", slow)
+    monkeypatch.setattr(fcntl, "flock", slow)
     descriptor = lock(path)
     assert files.is_at(path, descriptor), "the lock is on the file that others see"
     os.close(descriptor)

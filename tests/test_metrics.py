@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
+from runs import prediction, predictions, with_fields
 from test_results import ROWS, RUN, row, write
 
 from intrs import metrics
@@ -161,12 +162,12 @@ def test_mean_intervals() -> None:
 
 
 def test_an_unfinished_run(tmp_path: Path) -> None:
-    log = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9)))
+    log = metrics.read(write(tmp_path / "r.tsv", ROWS, with_fields(RUN, max=9)))
     assert (log.complete, log.planned, len(log.answers)) == (False, 9, 4)
 
 
 def test_predictions_have_no_radius(tmp_path: Path) -> None:
-    log = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, command="predict")))
+    log = metrics.read(write(tmp_path / "r.tsv", predictions(ROWS), prediction(RUN)))
     assert not log.has_radii
 
 
@@ -251,7 +252,7 @@ def test_a_data_frame_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_results_in_a_session(tmp_path: Path) -> None:
-    found = metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9)))
+    found = metrics.read(write(tmp_path / "r.tsv", ROWS, with_fields(RUN, max=9)))
     assert repr(found).splitlines() == [
         "certify m.onnx on d.npz: discrete noise of sigma 0.25, 100 samples per image, alpha 0.001",
         "4 of 9 planned images, 1 abstention, in r.tsv",
@@ -260,7 +261,7 @@ def test_results_in_a_session(tmp_path: Path) -> None:
     ]
     page = found._repr_html_()
     assert "<td>0.25</td><td>0.250</td><td>1 of 4, 0.006 to 0.806</td>" in page
-    predictions = metrics.read(write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict")))
+    predictions = metrics.read(write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN)))
     assert "correct: 0.500 (2 of 4," in repr(predictions)
     assert "certified accuracy" not in predictions._repr_html_()
     assert repr(metrics.read(EXCERPT)).startswith("log of another program: ")
@@ -269,7 +270,7 @@ def test_results_in_a_session(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_short_and_harmless(tmp_path: Path) -> None:
     """Names come from anywhere, and radii may be large."""
-    hostile = replace(RUN, model="\x1b[31m<img src=x>" + "a" * 9000, data="<b>", kernels="\x1b")
+    hostile = with_fields(RUN, model="\x1b[31m<img src=x>" + "a" * 9000, data="<b>", kernels="\x1b")
     found = metrics.read(write(tmp_path / "<i>.tsv", ROWS, hostile))
     assert "\x1b" not in repr(found)
     assert max(map(len, repr(found).splitlines())) < 200
@@ -280,7 +281,7 @@ def test_what_is_shown_is_short_and_harmless(tmp_path: Path) -> None:
 
 def test_an_adaptive_run_shows_no_share_it_was_not_asked_for(tmp_path: Path) -> None:
     rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
-    asked = replace(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
+    asked = with_fields(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
     found = metrics.read(write(tmp_path / "a.tsv", rows, asked))
     assert repr(found).splitlines()[-1].split()[-2:] == ["-", "-"]
     assert found.to_dataframe().look.tolist() == [0] * 4
@@ -396,7 +397,7 @@ def test_a_missing_description(tmp_path: Path) -> None:
 )
 def test_a_description_of_something_else(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(IntrsError, match=message):
-        metrics.read(write(tmp_path / "r.tsv", ROWS, replace(RUN, **change)))
+        metrics.read(write(tmp_path / "r.tsv", ROWS, with_fields(RUN, **change)))
 
 
 def test_a_packed_results_file(tmp_path: Path) -> None:
@@ -408,7 +409,7 @@ def test_a_packed_results_file(tmp_path: Path) -> None:
 
 def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -> None:
     rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
-    asked = replace(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
+    asked = with_fields(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
     log = metrics.read(write(tmp_path / "a.tsv", rows, asked))
     assert log.average_radius() is None
     assert [log.was_asked(Fraction(r)) for r in ("0", "1/2", "3/4")] == [True, True, False]
@@ -425,13 +426,13 @@ def test_join_in_any_order(tmp_path: Path) -> None:
     for first, skip, pieces in ((2, 1, (ROWS[:2], ROWS[2:])), (1, 2, (ROWS[::2], ROWS[1::2]))):
         folder = tmp_path / str(skip)
         folder.mkdir()
-        one = metrics.read(write(folder / "a.tsv", list(pieces[0]), replace(RUN, max=2, skip=skip)))
-        two = metrics.read(write(folder / "b.tsv", list(pieces[1]), replace(RUN, max=2, skip=skip, first=first)))
+        one = metrics.read(write(folder / "a.tsv", list(pieces[0]), with_fields(RUN, max=2, skip=skip)))
+        two = metrics.read(write(folder / "b.tsv", list(pieces[1]), with_fields(RUN, max=2, skip=skip, first=first)))
         for parts in ([one, two], [two, one]):
             joined = metrics.join(parts)
             assert [answer.idx for answer in joined] == [row.idx for row in joined.rows] == [0, 20, 40, 60]
             assert (joined.planned, joined.complete) == (4, True)
-            assert joined.run == replace(RUN, max=4, skip=skip)
+            assert joined.run == with_fields(RUN, max=4, skip=skip)
             assert joined.parts == (one, two)
     again = metrics.join([joined])
     assert again.parts == joined.parts
@@ -442,18 +443,18 @@ def test_join_in_any_order(tmp_path: Path) -> None:
 
 def test_an_image_that_two_parts_plan_counts_once(tmp_path: Path) -> None:
     """The first part was given up after two of its four images, and the second began where it stood."""
-    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=4)))
-    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2, first=2)))
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], with_fields(RUN, max=4)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], with_fields(RUN, max=2, first=2)))
     joined = metrics.join([two, one])
     assert (joined.planned, joined.complete) == (4, True)
     assert "planned" not in repr(joined)
-    far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], replace(RUN, max=2**62, first=2)))
+    far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], with_fields(RUN, max=2**62, first=2)))
     assert metrics.join([one, far]).planned == 4 + 2**62, "what a file claims is not counted one by one"
 
 
 def test_join(tmp_path: Path) -> None:
-    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2)))
-    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=3, first=2)))
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], with_fields(RUN, max=2)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], with_fields(RUN, max=3, first=2)))
     whole = metrics.read(write(tmp_path / "c.tsv", ROWS))
     joined = metrics.join([one, two])
     assert joined.answers == whole.answers
@@ -474,7 +475,7 @@ def _of_size(row: Row, n: int) -> Row:
 def test_what_must_not_be_joined(tmp_path: Path, field: str, value: Any) -> None:
     one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2]))
     rows = [_of_size(row, value) for row in ROWS[2:]] if field == "n" else ROWS[2:]
-    two = metrics.read(write(tmp_path / "b.tsv", rows, replace(RUN, **{field: value})))
+    two = metrics.read(write(tmp_path / "b.tsv", rows, with_fields(RUN, **{field: value})))
     with pytest.raises(IntrsError, match=f"cannot join .*a.tsv and .*b.tsv:\n  {field} is .* and {value} in the other"):
         metrics.join([one, two])
 
@@ -493,7 +494,7 @@ def test_different_data_are_not_compared(tmp_path: Path) -> None:
     with pytest.raises(IntrsError, match="about different data: image 0 is of class 1 in one and 3 in the other"):
         metrics.check_comparable([ours, metrics.read(log_file(tmp_path / "l.tsv"))])
     metrics.check_comparable([ours, metrics.read(log_file(tmp_path / "m.tsv", ["0\t1\t1\t0.5\t1\t-"]))])
-    other = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, data_sha256="2" * 64)))
+    other = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], with_fields(RUN, data_sha256="2" * 64)))
     metrics.check_comparable([ours, other])
     apart = metrics.read(write(tmp_path / "c.tsv", ROWS[:2]))
     with pytest.raises(IntrsError, match="have no image in common"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from PIL import Image
+from runs import prediction, predictions, with_fields
 from test_metrics import EXCERPT, log_file
 from test_results import ROWS, RUN, write
 
@@ -97,7 +98,7 @@ def test_the_same_results_give_the_same_figure(tmp_path: Path, suffix: str) -> N
 
 
 def test_an_unfinished_run_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9))
+    path = write(tmp_path / "r.tsv", ROWS, with_fields(RUN, max=9))
     (ax,) = drawn(open_runs([path], ["A"]), ["all"], "column", "none").axes
     assert [text.get_text() for text in ax.texts] == ["A (unfinished)"]
     plot(str(path), "-o", str(tmp_path / "f.svg"))
@@ -125,8 +126,8 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "r.tsv", ROWS)
-    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict"))
-    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], replace(RUN, sigma="1/2"))
+    write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN))
+    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], with_fields(RUN, sigma="1/2"))
     log_file(tmp_path / "strange.tsv", ["0\t9\t9\t0.5\t1\t-"])
     (tmp_path / "there.pdf").write_bytes(b"mine")
     plot(*arguments, code=2)

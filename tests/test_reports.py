@@ -23,6 +23,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from browser import CONTRAST, Browser, in_browser
 from PIL import Image
+from runs import prediction, predictions, with_fields
 from test_metrics import EXCERPT, HEADER, certified_accuracy, log_file
 from test_results import ROWS, RUN, write
 from tiny_model import images, save_images, save_model
@@ -42,7 +43,7 @@ from intrs.reports.runs import open_runs, paper, paper_curves, table_radii
 from intrs.reports.tables import text
 from intrs.reports.words import assumptions, cautions, findings, headline, meaning
 from intrs.request import REQUESTS
-from intrs.votes import noisy_images
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,13 +236,13 @@ def test_the_words_of_one_run(tmp_path: Path) -> None:
 
 
 def test_the_paper_s_bound_is_named(tmp_path: Path) -> None:
-    entries = open_runs([write(tmp_path / "r.tsv", ROWS, replace(RUN, bound="paper"))])
+    entries = open_runs([write(tmp_path / "r.tsv", ROWS, with_fields(RUN, bound="paper"))])
     assert "proved for perturbations of one value at a time only" in " ".join(assumptions(entries, None))
 
 
 def test_what_differs_is_said(tmp_path: Path) -> None:
     one = write(tmp_path / "a.tsv", ROWS)
-    two = write(tmp_path / "b.tsv", ROWS[:3], replace(RUN, n=1000, alpha="1/100", noise="rounded", sigma="1/2"))
+    two = write(tmp_path / "b.tsv", ROWS[:3], with_fields(RUN, n=1000, alpha="1/100", noise="rounded", sigma="1/2"))
     rows = [replace(row, n=1000, counts=(*row.counts, 900)) for row in ROWS[:3]]
     (tmp_path / "b.tsv").write_text(results.HEADER + "".join("\t".join(r.cells().values()) + "\n" for r in rows))
     entries = open_runs([one, two], ["A", "B"])
@@ -264,7 +265,7 @@ def test_a_foreign_log_promises_nothing(folder: Path) -> None:
 
 # --- The classical method: words that are true of floats -------------------------------------------------------------
 
-FLOAT_RUN = replace(RUN, noise="continuous", note=results.CLASSICAL, kernels="onnxruntime 9, numpy 8", sigma="1/2")
+FLOAT_RUN = with_fields(RUN, noise="continuous", note=results.CLASSICAL, kernels="onnxruntime 9, numpy 8", sigma="1/2")
 OF_INTEGERS = ("ChaCha20", "in integers", "integer perturbation", "computes every line again")
 
 
@@ -295,7 +296,7 @@ def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
     assert meaning(entries)[1].startswith("B is in floating point, by the classical method")
     assert "The runs differ in bound: sound, one-class in A; classical, one-class in B" in cautions(entries)
     assert "in integers" in page_module.page(entries).partition("<h1>")[0]
-    two_class = open_runs([write(tmp_path / "c.tsv", ROWS, replace(FLOAT_RUN, form="two"))])
+    two_class = open_runs([write(tmp_path / "c.tsv", ROWS, with_fields(FLOAT_RUN, form="two"))])
     assert "σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" in " ".join(assumptions(two_class, None))
 
 
@@ -318,12 +319,12 @@ def test_a_real_run_in_floats(folder: Path, tmp_path: Path, monkeypatch: pytest.
     found = read_page(tmp_path / "f.html")
     check_numbers(found, 0, tmp_path / "floats.tsv")
     card = found.json["gallery-data"]["runs"][0]["cards"][1]
-    drawn = noisy_images(images(IMAGES)[0][1], Noise.of("continuous", "0.25"), 7, card["idx"], 0, 1)[0]
+    drawn = noisy_images(images(IMAGES)[0][1], Noise.of("continuous", "0.25"), Samples(7, card["idx"], 0, 1))[0]
     assert np.array_equal(pixels(card["noisy"]), drawn.clip(0, 255).astype(np.uint8))
 
 
 def test_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict", n0=10))
+    write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN))
     assert main(["report", str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html")]) == 0
     found = read_page(tmp_path / "p.html")
     assert "2 of 4 images are predicted correctly." in found.text
@@ -422,7 +423,7 @@ def test_the_images(folder: Path) -> None:
     for i, (card, row) in enumerate(zip(run["cards"], rows, strict=True)):
         assert (card["idx"], card["label"], card["predict"]) == (row.idx, labels[i], row.predict)
         assert np.array_equal(pixels(data["pictures"][card["picture"]]), originals[i])
-        drawn = noisy_images(originals[i], Noise.of("discrete", described.sigma), 7, row.idx, 0, 1)[0]
+        drawn = noisy_images(originals[i], described.noise, Samples(7, row.idx, 0, 1))[0]
         assert np.array_equal(pixels(card["noisy"]), drawn.clip(0, 255))
         assert card["votes"] == row.votes
         assert card["top"][0] == [int(np.argmax(row.counts)), max(row.counts)]
@@ -512,7 +513,7 @@ def test_mistakes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "r.tsv", ROWS)
-    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], replace(RUN, sigma="1/2"))
+    write(tmp_path / "other.tsv", [replace(row, idx=row.idx + 1) for row in ROWS], with_fields(RUN, sigma="1/2"))
     write(tmp_path / "bare.tsv", ROWS)
     write(tmp_path / "empty.tsv", [])
     (tmp_path / "bare.tsv.json").unlink()
@@ -527,8 +528,8 @@ def test_mistakes(
 
 def test_parts_of_a_run_make_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "a.tsv", ROWS[:2], replace(RUN, max=2))
-    write(tmp_path / "b.tsv", ROWS[2:], replace(RUN, max=2, first=2))
+    write(tmp_path / "a.tsv", ROWS[:2], with_fields(RUN, max=2))
+    write(tmp_path / "b.tsv", ROWS[2:], with_fields(RUN, max=2, first=2))
     report("a.tsv", "b.tsv", "--join", "-o", "j.html")
     whole = write(tmp_path / "c.tsv", ROWS)
     check_numbers(read_page(tmp_path / "j.html"), 0, whole)
@@ -1055,7 +1056,7 @@ SIGNS = "α β σ Σ ≤ ≥ ± × · – — … “a” ‘b’ ² ∞ ℓ →
 def test_every_sign_in_both_copies(browser: Browser, tmp_path: Path) -> None:
     """An adaptive run, whose samples are "≤ n", under a name with every sign that may be in a table."""
     rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
-    write(tmp_path / "a.tsv", rows, replace(RUN, adaptive="n=100 radii=1/4 give_up=1/2"))
+    write(tmp_path / "a.tsv", rows, with_fields(RUN, adaptive="n=100 radii=1/4 give_up=1/2"))
     report(str(tmp_path / "a.tsv"), "--label", SIGNS, "-o", str(tmp_path / "a.html"))
     browser.open(tmp_path / "a.html")
     browser.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
@@ -1228,7 +1229,7 @@ def test_a_choice_of_sigma_where_runs_are_many(browser: Browser, tmp_path: Path)
     paths = []
     for i in range(7):
         rows = [replace(row, idx=row.idx) for row in ROWS]
-        paths.append(str(write(tmp_path / f"{i}.tsv", rows, replace(RUN, sigma="1/2" if i % 2 else "1/4"))))
+        paths.append(str(write(tmp_path / f"{i}.tsv", rows, with_fields(RUN, sigma="1/2" if i % 2 else "1/4"))))
     report(*paths, "--paper", "cifar10", "-o", str(tmp_path / "r.html"))
     browser.open(tmp_path / "r.html")
     drawn = "[...document.querySelectorAll('#chart path.line[data-run]')].map(p => +p.dataset.run)"
@@ -1257,7 +1258,7 @@ def test_the_policy_stops_what_escaping_missed(browser: Browser, folder: Path, t
 
 @in_browser
 def test_an_unfinished_run_is_marked(browser: Browser, tmp_path: Path) -> None:
-    write(tmp_path / "r.tsv", ROWS, replace(RUN, max=9))
+    write(tmp_path / "r.tsv", ROWS, with_fields(RUN, max=9))
     report(str(tmp_path / "r.tsv"), "-o", str(tmp_path / "r.html"))
     browser.open(tmp_path / "r.html")
     assert browser.texts(".badge") == ["unfinished"]
@@ -1267,7 +1268,7 @@ def test_an_unfinished_run_is_marked(browser: Browser, tmp_path: Path) -> None:
 
 @in_browser
 def test_only_predictions(browser: Browser, tmp_path: Path) -> None:
-    write(tmp_path / "p.tsv", ROWS, replace(RUN, command="predict"))
+    write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN))
     report(str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html"))
     browser.open(tmp_path / "p.html")
     assert browser.run("document.getElementById('curves').hidden")

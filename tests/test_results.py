@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from runs import changed, described
+from runs import described, with_fields
 
 from intrs import results
 from intrs.certificate import Abstained, Certified
@@ -58,7 +58,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a\u00a0b.npz", "\x1b[31m", "\udcff", "two\nlines"])
 def test_any_file_name_is_read_back(tmp_path: Path, name: str) -> None:
-    run = changed(RUN, data=name)
+    run = with_fields(RUN, data=name)
     path = write(tmp_path / "r.tsv", ROWS[:1], run)
     assert results.read(path) == (run, ROWS[:1])
     results.resume(path, run, INDICES).close()
@@ -123,7 +123,7 @@ def test_resume_with_zeros_for_an_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", results.SAME)
 def test_resume_names_the_differing_field(tmp_path: Path, field: str) -> None:
-    run = changed(RUN, noise_table="2" * 64)
+    run = with_fields(RUN, noise_table="2" * 64)
     path = write(tmp_path / "r.tsv", ROWS[:2], run)
     before = path.read_bytes()
     old: Any = run.to_json()[field]
@@ -134,18 +134,18 @@ def test_resume_names_the_differing_field(tmp_path: Path, field: str) -> None:
     new: Any = old + 1 if isinstance(old, int) else other.get(field, "f" * len(old))
     besides = {"bound": "", "form": "", "n0": 0} if field == "command" else {}
     with pytest.raises(ResultsError, match=f"{field}: {old} in the file, {new} now"):
-        results.resume(path, changed(run, **{field: new}, **besides), INDICES)
+        results.resume(path, with_fields(run, **{field: new}, **besides), INDICES)
     assert path.read_bytes() == before
     assert results.read_run(path) == run
 
 
 def test_resume_takes_more_images_and_moved_files(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", ROWS[:2])
-    moved = changed(RUN, max=5, model="elsewhere.onnx", kernels="other")
+    moved = with_fields(RUN, max=5, model="elsewhere.onnx", kernels="other")
     results.resume(path, moved, [*INDICES, 80]).close()
-    assert results.read_run(path) == changed(RUN, max=5, model="elsewhere.onnx")
+    assert results.read_run(path) == with_fields(RUN, max=5, model="elsewhere.onnx")
     with pytest.raises(IntrsError, match="it has 2 images, more than the 1 asked for"):
-        results.resume(path, changed(RUN, max=1), INDICES[:1])
+        results.resume(path, with_fields(RUN, max=1), INDICES[:1])
 
 
 def test_resume_refuses_other_images(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_existing_files_are_kept(tmp_path: Path) -> None:
 
 def test_overwrite_replaces_results_and_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", ROWS)
-    other = changed(RUN, seed="0x8")
+    other = with_fields(RUN, seed="0x8")
     results.create(path, other, overwrite=True).close()
     assert results.read(path) == (other, [])
     path.write_text("precious\n")
@@ -377,8 +377,8 @@ def test_missing_files(tmp_path: Path) -> None:
 # --- Adaptive runs ---------------------------------------------------------------------------------------------------
 
 
-ADAPTIVE = changed(RUN, adaptive=PLAN)
-LONGER = changed(RUN, n=200, adaptive=f"{PLAN}; n=200 radii=1/4 give_up=1/2")
+ADAPTIVE = with_fields(RUN, adaptive=PLAN)
+LONGER = with_fields(RUN, n=200, adaptive=f"{PLAN}; n=200 radii=1/4 give_up=1/2")
 STOPPED = [replace(each, look=i, rule="spending-0123456789abcdef") for i, each in enumerate(ROWS)]
 
 
@@ -446,14 +446,14 @@ def test_extending_sets_the_old_results_aside(tmp_path: Path) -> None:
     assert (aside.name, aside.read_bytes()) == ("r.tsv.stage1", old)
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}
     assert results.set_aside(path, ADAPTIVE) == {}
-    results.write_run(aside, changed(ADAPTIVE, seed="0x9"))
+    results.write_run(aside, with_fields(ADAPTIVE, seed="0x9"))
     with pytest.raises(IntrsError, match=r"is not what .* extends\n  seed: 0x9"):
         results.set_aside(path, LONGER)
 
 
 def test_what_another_run_set_aside_is_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", STOPPED[:2], ADAPTIVE)
-    write(results.set_aside_path(path, LONGER), STOPPED, changed(ADAPTIVE, seed="0x9"))
+    write(results.set_aside_path(path, LONGER), STOPPED, with_fields(ADAPTIVE, seed="0x9"))
     results.extend(path, LONGER).close()
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:2]}
 
@@ -462,7 +462,7 @@ def test_extending_with_other_settings(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
     old = path.read_bytes()
     with pytest.raises(IntrsError, match=r"cannot extend .*\n  seed: 0x7 in the file, 0x8 now"):
-        results.extend(path, changed(LONGER, seed="0x8"))
+        results.extend(path, with_fields(LONGER, seed="0x8"))
     assert path.read_bytes() == old
     assert results.read_run(path) == ADAPTIVE
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs import changed
+from runs import with_fields
 from tiny_model import save_images, save_model
 
 import intrs
@@ -63,7 +63,8 @@ def test_paths_outside_the_folder_are_opened_only_when_asked_for(
     edit(made, **{field: str(target)})
     with pytest.raises(intrs.ResultsError, match="outside the folder of the results"):
         intrs.verify(made)
-    assert intrs.verify(made, **{field: target})
+    given: dict[str, Any] = {field: target}
+    assert intrs.verify(made, **given)
     edit(made, **{field: "/"})
     monkeypatch.setattr(verification, "open_data", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(intrs.ResultsError, match="outside the folder of the results"):
@@ -81,7 +82,7 @@ def test_a_link_out_of_the_folder_is_outside(made: Path, tmp_path_factory: pytes
 def test_the_noise_table_is_compared(made: Path) -> None:
     run = results.read_run(made)
     assert run.noise_table == intrs.Noise.of("discrete", "0.25").table().sha256
-    results.write_run(made, changed(run, noise_table="0" * 64))
+    results.write_run(made, with_fields(run, noise_table="0" * 64))
     assert "noise_table is 000" in str(intrs.verify(made))
 
 

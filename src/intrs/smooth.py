@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from intrs.adaptive import Rule
     from intrs.certificate import Bound
+    from intrs.data import Images
     from intrs.noise import Kind
     from intrs.progress import OnProgress
     from intrs.request import Form
@@ -123,7 +124,7 @@ class Smooth:
         return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
 
     def certify_all(
-        self, images: Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+        self, images: Images | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
     ) -> Iterator[Certified | Abstained]:
         """`certify` for one image after another; settings are those of `certify`.
 
@@ -148,16 +149,18 @@ class Smooth:
         return judge_prediction(self.sample(pixels, self.samples(at, 0, n), progress), pixels.size, level)
 
     def predict_all(
-        self, images: Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+        self, images: Images | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
     ) -> Iterator[Predicted | Abstained]:
         """`predict` for one image after another, as `certify_all` does."""
         for index, image in self._indexed(images, indices):
             yield self.predict(image, index=index, **settings)
 
     @staticmethod
-    def _indexed(images: Iterable[NDArray[Any]], indices: Iterable[int] | None) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _indexed(
+        images: Images | Iterable[NDArray[Any]], indices: Iterable[int] | None
+    ) -> Iterator[tuple[int, NDArray[Any]]]:
         known = getattr(images, "indices", None) if indices is None else indices
-        pixels: Iterable[NDArray[Any]] = getattr(images, "images", images)
+        pixels: Any = getattr(images, "images", images)
         if known is None:
             yield from enumerate(pixels)
         else:
