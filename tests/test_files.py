@@ -93,12 +93,12 @@ def test_a_lock_keeps_others_out(tmp_path: Path) -> None:
 
 def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The former holder removes the file between our opening and our locking it."""
-    path, flock, removed = tmp_path / "lock", fcntl.flock, list[Path]()
+    path, flock, removed = tmp_path / "lock", fcntl.flock, list[int]()
 
     def slow(descriptor: int, operation: int) -> None:
         if not removed:
             path.unlink()
-            removed.append(path)
+            removed.append(descriptor)
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", slow)

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from intrs import noise as noise
     from intrs import votes as votes
     from intrs import zoo as zoo
+    from intrs.api import adaptive_table as adaptive_table
     from intrs.api import certify as certify
+    from intrs.api import export as export
     from intrs.api import predict as predict
+    from intrs.api import table as table
     from intrs.api import verify as verify
     from intrs.certificate import Abstained as Abstained
     from intrs.certificate import Certified as Certified
@@ -46,30 +49,39 @@ if TYPE_CHECKING:
     from intrs.errors import ModelError as ModelError
     from intrs.errors import ResultsError as ResultsError
     from intrs.errors import SettingsError as SettingsError
+    from intrs.experiments import reproduce as reproduce
     from intrs.metrics import Results as Results
     from intrs.metrics import read as read
     from intrs.model import load as load
     from intrs.network import Network as Network
     from intrs.noise import Noise as Noise
+    from intrs.pgd.api import attack as attack
     from intrs.progress import Progress as Progress
+    from intrs.reports import plot as plot
+    from intrs.reports import report as report
     from intrs.smooth import Predicted as Predicted
     from intrs.smooth import Smooth as Smooth
+    from intrs.training import train as train
     from intrs.votes import Samples as Samples
     from intrs.votes import Votes as Votes
 
     __version__: str
 
 _NAMES = {
-    "intrs.api": ("certify", "predict", "verify"),
+    "intrs.api": ("adaptive_table", "certify", "export", "predict", "table", "verify"),
     "intrs.certificate": ("Abstained", "Certified", "Certifier"),
     "intrs.data": ("Images", "open_data"),
     "intrs.errors": ("DataError", "IntrsError", "ModelError", "ResultsError", "SettingsError"),
+    "intrs.experiments": ("reproduce",),
     "intrs.metrics": ("Results", "read"),
     "intrs.model": ("load",),
     "intrs.network": ("Network",),
     "intrs.noise": ("Noise",),
+    "intrs.pgd.api": ("attack",),
     "intrs.progress": ("Progress",),
+    "intrs.reports": ("plot", "report"),
     "intrs.smooth": ("Predicted", "Smooth"),
+    "intrs.training": ("train",),
     "intrs.version": ("__version__",),
     "intrs.votes": ("Samples", "Votes"),
 }

@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs import job as jobs
+from intrs.adaptive import SpendingRule
+from intrs.certificate import Certifier
 from intrs.data import Images, open_data
+from intrs.errors import SettingsError
+from intrs.files import check_new, write_whole
 from intrs.metrics import Results
 from intrs.model import Model, open_model
-from intrs.progress import reporting
+from intrs.noise import Noise
+from intrs.progress import Progress, reporting
 from intrs.request import Certify, Predict
 from intrs.verification import Verification, Verified, open_verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from intrs.certificate import Bound
+    from intrs.certificate import Bound, RadiusTable
     from intrs.exact import Count, Number
     from intrs.job import Job
     from intrs.network import Network
@@ -153,3 +158,88 @@ def verify(
         on_start(opened)
     with reporting(progress) as report:
         return opened.check(report)
+
+
+# --- Files for other programs ----------------------------------------------------------------------------------------
+
+
+def export(
+    model: AnyModel,
+    out: AnyPath,
+    *,
+    pixels: Literal["auto", "unit", "byte"] = "auto",
+    mean: str | Sequence[Number] = "",
+    std: str | Sequence[Number] = "",
+    overwrite: bool = False,
+) -> Network:
+    """Write a model as a TOSA 1.0 flatbuffer, the standard whose integers it computes; returns the lowered network."""
+    from intrs.exchange.tosa import to_tosa
+
+    opened, path = open_model(model), Path(out)
+    check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
+    network = opened.network(pixels, mean, std)
+    write_whole(path, to_tosa(network))
+    return network
+
+
+def table(
+    out: AnyPath | None = None,
+    *,
+    sigma: Number,
+    dimension: Count,
+    noise: Kind = Certify.noise,  # type: ignore[assignment]
+    n: Count = Certify.n,
+    alpha: Number = Certify.alpha,
+    bound: Bound = Certify.bound,
+    overwrite: bool = False,
+    progress: Shown = None,
+) -> RadiusTable:
+    """The map from votes to squared radius, for devices that can only look up; written to a file if `out` names one.
+
+    dimension is the number of values per image, height x width x channels.
+    """
+    path = None if out is None else Path(out)
+    if path:
+        check_new(path, overwrite=overwrite)
+    certifier = Certifier(Noise.of(noise, sigma), dimension, n, alpha, bound)
+    _check_certifies(certifier.least_votes() is not None, certifier)
+    with reporting(progress) as report:
+        made = certifier.table(report and (lambda done, of: report(Progress(done, of, "entries", f"entry {done:,}"))))
+    if path:
+        write_whole(path, made.to_bytes())
+    return made
+
+
+def adaptive_table(
+    out: AnyPath | None = None,
+    *,
+    sigma: Number,
+    dimension: Count,
+    noise: Kind = Certify.noise,  # type: ignore[assignment]
+    n: Count = Certify.n,
+    alpha: Number = Certify.alpha,
+    bound: Bound = Certify.bound,
+    radii: Sequence[Number] = (),
+    give_up: Number | None = None,
+    overwrite: bool = False,
+) -> SpendingRule:
+    """The stopping rule of an adaptive run: the votes that accept or give up each radius, at each look.
+
+    Written to a file if `out` names one. Without radii, all quarters that n samples can certify are decided.
+    """
+    path = None if out is None else Path(out)
+    if path:
+        check_new(path, overwrite=overwrite)
+    certifier = Certifier(Noise.of(noise, sigma), dimension, n, alpha, bound)
+    rule = jobs.stages_of(certifier, radii, give_up=give_up).rules(certifier)[-1]
+    assert isinstance(rule, SpendingRule)
+    _check_certifies(bool(rule.tables.thresholds), certifier)
+    if path:
+        write_whole(path, rule.to_bytes())
+    return rule
+
+
+def _check_certifies(certifies: bool, certifier: Certifier) -> None:
+    if not certifies:
+        n, alpha = certifier.n, float(certifier.alpha)
+        raise SettingsError(f"with n = {n} and alpha = {alpha:g} no number of votes certifies; take a larger n")

@@ -27,9 +27,11 @@ from intrs.version import __version__
 from intrs.votes import SELECTION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from intrs.adaptive import Rule
+    from intrs.exact import Number
     from intrs.float_engine import FloatEngine
     from intrs.progress import OnProgress
     from intrs.request import Request
@@ -379,7 +381,7 @@ def _stages(request: Certify | Predict, certifier: Certifier) -> Stages | None:
 
 
 def stages_of(
-    certifier: Certifier, radii: tuple[str, ...], precision: str | None = None, give_up: str | None = None
+    certifier: Certifier, radii: Sequence[Number], precision: Number | None = None, give_up: Number | None = None
 ) -> Stages:
     """One stage with at most the certifier's samples; without radii or precision it decides all quarters."""
     if precision is not None and give_up is not None:
