@@ -33,8 +33,9 @@ Block chacha20_block(const Key& key, uint32_t counter, const std::array<uint32_t
 }
 
 void Samples::check() const {
-  require(count <= UINT64_MAX - first, "the sample range goes past the last address");
-  require(count == 0 || (first < kSelection) == (first + count - 1 < kSelection),
+  if (count == 0) return;
+  require(count - 1 <= UINT64_MAX - first, "the sample range goes past the last address");
+  require((first < kSelection) == (first + (count - 1) < kSelection),
           "the sample range runs from estimation into selection");
 }
 

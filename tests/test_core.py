@@ -94,6 +94,7 @@ def test_samples_do_not_run_past_the_last_or_into_selection() -> None:
             votes(first=first, count=2)
         with pytest.raises(_core.Error, match="the sample range"):
             TABLE.draw(bytes(32), 0, first, 2, IMAGE)
+        assert sum(votes(first=first, count=1)) == 1
 
 
 # --- Python's exit ---------------------------------------------------------------------------------------------------
