@@ -666,8 +666,8 @@ def test_unsupported(name: str, tmp_path: Path) -> None:
     assert re.match(re.escape(f"{tmp_path / 'model.onnx'}: ") + "(node|input) '", str(caught.value))
 
 
-def edit_scale(value: float) -> Callable[[onnx.ModelProto], None]:
-    return lambda m: set_constant(m, first(m, "QuantizeLinear").input[1], np.array(value, np.float32))
+def edit_scale(value: float, kind: type = np.float32) -> Callable[[onnx.ModelProto], None]:
+    return lambda m: set_constant(m, first(m, "QuantizeLinear").input[1], np.array(value, kind))
 
 
 def edit_dims(*dims: int) -> Callable[[onnx.ModelProto], None]:
@@ -761,6 +761,8 @@ EDITS: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "nan scale": (edit_scale(float("nan")), "its scale is nan"),
     "infinite scale": (edit_scale(float("inf")), "its scale is inf"),
     "zero scale": (edit_scale(0), "its scale 0.0 is not a positive, normal number"),
+    "zero half scale": (edit_scale(0, np.float16), "its scale 0.0 is not a positive, normal number"),
+    "absurd double scale": (edit_scale(1e300, np.float64), "its scale is 1e.300, which is absurd"),
     "negative scale": (edit_scale(-0.5), "is not a positive, normal number"),
     "denormal scale": (edit_scale(1e-40), "is not a positive, normal number"),
     "tiny scale": (edit_scale(1e-30), "scale of the input quantiser is absurd"),

@@ -17,6 +17,7 @@ from intrs import zoo
 from intrs.errors import ModelError, SettingsError
 from intrs.exact import shown
 from intrs.exchange.convention import Convention
+from intrs.exchange.openfile import open_file
 from intrs.network import Network
 
 if TYPE_CHECKING:
@@ -90,13 +91,11 @@ def open_model(spec: str | os.PathLike[str] | Network | Model) -> Model:
 
     Raises ModelError if there is no such model, or the file cannot be read.
     """
-    from intrs.exchange.openfile import open_file  # later, because onnx is slow to import and networks need none
-
     if isinstance(spec, Model):
         return spec
     if isinstance(spec, Network):
         return Model("", None, _network=spec)
-    if not isinstance(spec, str | os.PathLike) or not isinstance(os.fspath(spec), str):
+    if not isinstance(spec, str | os.PathLike) or not isinstance(os.fspath(spec), str) or not os.fspath(spec):
         raise ModelError(f"expected the name of a model, the path of a file or a Network, got {shown(spec)}")
     name = os.fspath(spec)
     path = zoo.find_model(name)

@@ -29,7 +29,7 @@ def check_scales(scale: Constant) -> None:
         raise Refusal("its scale is not a float, or has blocks; intrs reads one scale per tensor or one per channel")
     if not np.isfinite(scale).all():
         raise Refusal(f"its scale is {scale.ravel()[~np.isfinite(scale.ravel())][0]}")
-    if scale.min() < SMALLEST_SCALE:
+    if float(scale.min()) < SMALLEST_SCALE:  # as Python's float: in half precision that limit would be 0
         raise Refusal(f"its scale {float(scale.min())} is not a positive, normal number")
 
 
