@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -36,7 +37,12 @@ def chromium() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-in_browser = pytest.mark.skipif(not chromium(), reason="no Chromium here (Debian and Ubuntu: apt-get install chromium)")
+def in_browser(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that opens a page, and skip it where there is no browser."""
+    reason = "no Chromium here (Debian and Ubuntu: apt-get install chromium)"
+    marked: Callable[..., None] = pytest.mark.browser(pytest.mark.skipif(not chromium(), reason=reason)(test))
+    return marked
+
 
 # The least contrast of any words against the page, by the formula of WCAG 2.
 CONTRAST = """(() => {

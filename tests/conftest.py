@@ -1,7 +1,8 @@
-"""What tests of several modules run commands with."""
+"""What tests of several modules share: a command to run, the markers, and the skips that are allowed."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,80 @@ import pytest
 from intrs.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
+
+# Which tests get which marker, by how `file::name` begins. `browser` is given by `browser.in_browser`. A test that has
+# none of LONG is `quick`: daily work runs those.
+MARKERS = {
+    "style": ("test_rooms.py::", "test_style.py::", "test_suite.py::"),
+    "native": ("test_native.py::",),
+    "train": ("test_pgd.py::", "test_pretrained.py::", "test_training.py::"),
+    "slow": (
+        "test_adaptive.py::test_coverage_by_simulation",
+        "test_adaptive.py::test_false_certificates_",
+        "test_adaptive.py::test_tables_are_confirmed",
+        "test_cli.py::test_kill_and_resume",
+        "test_examples.py::",
+        "test_experiments.py::",
+        "test_onnx_in.py::test_fuzz",
+        "test_onnx_in.py::test_large_networks_load_in_seconds",
+        "test_onnx_in.py::test_quantize_static",
+        "test_onnx_in.py::test_small_files_cannot_ask_for_much",
+        "test_proofs.py::",
+        "test_redteam.py::",
+        "test_reports.py::test_the_page_is_small",
+        "test_tosa_shipped.py::",
+    ),
+}
+LONG = ("native", "browser", "train", "slow")
+
+# The only tests that may be skipped where INTRS_NO_SKIPS is set, as `.ci/run` does, and why.
+MAY_SKIP = {
+    "test_metrics.py::test_published_accuracies": "the public logs that it reads are not ours to ship",
+    "test_onnx_in.py::test_one_layer[conv dead channels-fused]": "ONNX Runtime, with which it compares, overflows",
+    "test_results.py::test_a_folder_that_may_not_be_written": "root may write everywhere",
+}
+
+
+def name_of(item: pytest.Item | pytest.Collector) -> str:
+    """`file::name`, without the folder."""
+    return f"{item.path.name}::{'' if isinstance(item, pytest.Module) else item.name}"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker, patterns in MARKERS.items():
+            if name_of(item).startswith(patterns):
+                item.add_marker(marker)
+        if not any(item.get_closest_marker(marker) for marker in LONG):
+            item.add_marker("quick")
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport, name: str) -> None:
+    """Turn a skip that is not in MAY_SKIP into a failure, where CI asks for it."""
+    expected = hasattr(report, "wasxfail") or name.startswith(tuple(MAY_SKIP))
+    if os.environ.get("INTRS_NO_SKIPS") and report.skipped and not expected:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{reason}\n{name} may not be skipped here: MAY_SKIP of tests/conftest.py does not list it."
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report, name_of(item))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report, name_of(collector))
+    return report
 
 
 @pytest.fixture
