@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from intrs import job as jobs
 from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier
-from intrs.data import Images, open_data
+from intrs.data import open_data
 from intrs.errors import SettingsError
 from intrs.files import check_new, write_whole
 from intrs.metrics import Results
-from intrs.model import Model, open_model
+from intrs.model import open_model
 from intrs.noise import Noise
 from intrs.progress import Progress, reporting
 from intrs.request import Certify, Predict
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from intrs.certificate import Bound, RadiusTable
+    from intrs.data import Spec as AnyData
     from intrs.exact import Count, Number
+    from intrs.files import AnyPath
     from intrs.job import Job
+    from intrs.model import AnyModel
     from intrs.network import Network
     from intrs.noise import Kind
     from intrs.progress import Shown
     from intrs.request import Form
     from intrs.results import Row
-
-    AnyPath = str | os.PathLike[str]
-    AnyModel = AnyPath | Network | Model
-    AnyData = AnyPath | Images | tuple[Any, Any]  # arrays or tensors: images and labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+AnyPath = str | os.PathLike[str]
 SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
 MOST_TRIES = 100  # of a lock whose file is removed by its former holder
 

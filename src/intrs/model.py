@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intrs import zoo
 from intrs.errors import ModelError, SettingsError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from intrs.exchange.modelfile import ModelFile
     from intrs.float_engine import FloatEngine
 
+AnyModel: TypeAlias = "str | os.PathLike[str] | Network | Model"
 SIGMA = "intrs.sigma"  # a key of a file's metadata: the noise under which its network was trained
 
 
@@ -86,7 +87,7 @@ class Model:
         return engine_of(self._file, Convention.of(pixels, mean, std), threads)
 
 
-def open_model(spec: str | os.PathLike[str] | Network | Model) -> Model:
+def open_model(spec: AnyModel) -> Model:
     """Open and parse a model, by the name of one that ships, a path, or as a Network.
 
     Raises ModelError if there is no such model, or the file cannot be read.
@@ -103,7 +104,7 @@ def open_model(spec: str | os.PathLike[str] | Network | Model) -> Model:
 
 
 def load(
-    spec: str | os.PathLike[str] | Network | Model,
+    spec: AnyModel,
     *,
     pixels: str = "auto",
     mean: Numbers | None = None,

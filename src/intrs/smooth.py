@@ -7,7 +7,7 @@ that were kept can be judged again under another alpha or bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
@@ -27,10 +27,21 @@ if TYPE_CHECKING:
 
     from intrs.adaptive import Rule
     from intrs.certificate import Bound
-    from intrs.data import Images
     from intrs.noise import Kind
     from intrs.progress import OnProgress
     from intrs.request import Form
+
+
+class Indexed(Protocol):
+    """Images with an index each, such as `intrs.Images`."""
+
+    @property
+    def images(self) -> Any:
+        """One image after another."""
+
+    @property
+    def indices(self) -> Any:
+        """Their indices."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ class Smooth:
         return judge(selection, estimation, replace(certifier, classes=len(estimation.counts)))  # lines 5-9
 
     def certify_all(
-        self, images: Images | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+        self, images: Indexed | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
     ) -> Iterator[Certified | Abstained]:
         """`certify` for one image after another; settings are those of `certify`.
 
@@ -149,7 +160,7 @@ class Smooth:
         return judge_prediction(self.sample(pixels, self.samples(at, 0, n), progress), pixels.size, level)
 
     def predict_all(
-        self, images: Images | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
+        self, images: Indexed | Iterable[NDArray[Any]], *, indices: Iterable[int] | None = None, **settings: Any
     ) -> Iterator[Predicted | Abstained]:
         """`predict` for one image after another, as `certify_all` does."""
         for index, image in self._indexed(images, indices):
@@ -157,7 +168,7 @@ class Smooth:
 
     @staticmethod
     def _indexed(
-        images: Images | Iterable[NDArray[Any]], indices: Iterable[int] | None
+        images: Indexed | Iterable[NDArray[Any]], indices: Iterable[int] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
         known = getattr(images, "indices", None) if indices is None else indices
         pixels: Any = getattr(images, "images", images)

@@ -15,8 +15,10 @@ from intrs.request import Attack
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from intrs.api import AnyData, AnyModel, AnyPath
+    from intrs.data import Spec as AnyData
     from intrs.exact import Count, Number
+    from intrs.files import AnyPath
+    from intrs.model import AnyModel
     from intrs.noise import Kind
     from intrs.pgd import Attacked
     from intrs.pgd.campaign import Campaign
