@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -381,6 +382,8 @@ def test_every_kind_is_known_everywhere() -> None:
     assert kinds <= set(tosa.write.registry)
     assert kinds <= set(reference.run.registry)
     assert kinds <= set(random_networks.KINDS)
+    page = (Path(__file__).parents[1] / "docs" / "arithmetic.md").read_text("utf-8")
+    assert [kind for kind in kinds if f"| {kind.KIND} {kind.__name__} |" not in page] == []
     pytest.importorskip("torch")
     from intrs.pgd import twin
 

@@ -100,11 +100,6 @@ class FloatEngine:
         return scores[: len(images)]
 
 
-def is_quantized(path: Path) -> bool:
-    """Whether any node of an ONNX file quantizes."""
-    return open_file(path).is_quantized
-
-
 def open_engine(
     path: str | os.PathLike[str],
     *,

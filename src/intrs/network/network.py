@@ -167,14 +167,14 @@ def selected_kernels(name: str | None = None) -> str:
         raise SettingsError(f"kernels: expected the name of a kernel set, got {shown(name)}")
     try:
         return _core.selected_kernels(name or "")
-    except ValueError as error:
+    except _core.Error as error:
         raise SettingsError(str(error)) from None
 
 
 def _validated(data: bytes, explain: Callable[[str], str]) -> _core.Network:
     try:
         return _core.Network(data)
-    except ValueError as error:
+    except _core.Error as error:
         raise ModelError(explain(str(error))) from None
 
 
