@@ -22,7 +22,7 @@ from intrs import pgd, results, zoo
 from intrs.cli.screen import INTERRUPTED, MISTAKE
 from intrs.errors import IntrsError
 from intrs.noise import Noise
-from intrs.pgd import api, records
+from intrs.pgd import records
 from intrs.pgd.ball import NORMS, Ball
 from intrs.progress import Progress
 from intrs.request import Attack
@@ -610,7 +610,7 @@ def test_importing_the_command_line_needs_no_pytorch() -> None:
 def test_the_function_does_what_the_command_does(intrs: Intrs, here: Path) -> None:
     assert intrs(*ATTACK, "a", *QUICK)[0] == 0
     seen: list[Progress] = []
-    found = api.attack(
+    found = package.attack(
         here / "tiny.onnx", "tiny.npz", "b", eps=(0, 0.1, "3/10"), steps=3, draws=4, n=200, seed=7, threads=1,
         progress=seen.append,
     )  # fmt: skip
@@ -786,3 +786,16 @@ def test_how_to_join(intrs: Intrs, argv: str) -> None:
 def test_places_that_are_missing(intrs: Intrs) -> None:
     code, _, err = intrs("attack", "tiny.onnx", "tiny.npz")
     assert (code, "MODEL, DATA and OUTDIR are needed" in err) == (MISTAKE, True)
+
+
+def test_a_network_and_arrays_are_attacked_too(here: Path) -> None:
+    """What is not in a file has no name, but an identity."""
+    pixels, labels = images()
+    settings: dict[str, Any] = {"sigma": 0.25, "eps": [0.3], "steps": 2, "draws": 2, "n": 100, "seed": 7, "max": 2}
+    opened = package.open_data("tiny.npz")
+    mine = package.Images("arrays", pixels, labels, opened.indices)
+    found = package.attack(package.load("tiny.onnx"), mine, here / "a", **settings)
+    named = package.attack("tiny.onnx", "tiny.npz", here / "b", **settings)
+    assert [row.counts for row in found.rows] == [row.counts for row in named.rows]
+    assert found.settings.identity == named.settings.identity
+    assert (found.settings.request.model, found.settings.request.data) == ("", "arrays")

@@ -211,7 +211,7 @@ def test_the_function_does_what_the_command_does(
 ) -> None:
     torch, seen, entries, begun = pytest.importorskip("torch"), list[Progress](), list[dict[str, Any]](), []
     before = torch.get_num_threads()
-    made = training.train(
+    made = intrs.train(
         data, "resnet8", tmp_path / "x", sigma=0.25, epochs=5, qat_epochs="3", batch=32, lr=0.1, threads=1,
         progress=seen.append, on_start=lambda session: begun.append(len(session.log)), on_epoch=entries.append,
     )  # fmt: skip

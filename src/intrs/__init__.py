@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from intrs import data as data
     from intrs import metrics as metrics
     from intrs import noise as noise
+    from intrs import pgd as pgd
     from intrs import votes as votes
     from intrs import zoo as zoo
     from intrs.api import adaptive_table as adaptive_table
@@ -85,7 +86,7 @@ _NAMES = {
     "intrs.version": ("__version__",),
     "intrs.votes": ("Samples", "Votes"),
 }
-_ROOMS = ("adaptive", "certificate", "data", "metrics", "noise", "votes", "zoo")  # modules with more names of their own
+_ROOMS = ("adaptive", "certificate", "data", "metrics", "noise", "pgd", "votes", "zoo")  # with more names of their own
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
