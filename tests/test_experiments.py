@@ -278,7 +278,8 @@ def test_an_adaptive_run_resumes_and_verifies(
     assert run(plan, "-o", str(stopping)) == 0
     assert path.read_text().startswith("".join(lines[:3]))
     assert votes(stopping, path.stem).drop(columns="time").equals(before.drop(columns="time"))
-    assert main(["verify", str(path)]) == 0
+    named = ["--model", str(stopping.parent / "int8.onnx"), "--data", str(stopping.parent / "tiny.npz")]
+    assert main(["verify", str(path), *named]) == 0
 
     def refuse(*_: object) -> None:
         raise AssertionError("sampled again")
@@ -469,7 +470,7 @@ def test_a_second_run_samples_nothing(
     def refuse(*_: object) -> None:
         raise AssertionError("sampled again")
 
-    monkeypatch.setattr(Job, "sample", refuse)
+    monkeypatch.setattr(Job, "answer", refuse)
     assert run(str(whole.parent / "plan.toml"), "-o", str(whole)) == 0
     assert (whole / "results.json").read_text() == before
     assert "nowhere.onnx: the plan names it" in capsys.readouterr().out

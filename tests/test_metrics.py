@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import math
 import os
@@ -261,16 +262,16 @@ def test_results_in_a_session(tmp_path: Path) -> None:
     ]
     page = found._repr_html_()
     assert "<td>0.25</td><td>0.250</td><td>1 of 4, 0.006 to 0.806</td>" in page
-    predictions = metrics.read(write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN)))
-    assert "correct: 0.500 (2 of 4," in repr(predictions)
-    assert "certified accuracy" not in predictions._repr_html_()
+    predicted = metrics.read(write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN)))
+    assert "correct: 0.500 (2 of 4," in repr(predicted)
+    assert "certified accuracy" not in predicted._repr_html_()
     assert repr(metrics.read(EXCERPT)).startswith("log of another program: ")
     assert "0 of 4 planned images, 0 abstentions" in repr(Results.of(None, RUN, []))
 
 
 def test_what_is_shown_is_short_and_harmless(tmp_path: Path) -> None:
     """Names come from anywhere, and radii may be large."""
-    hostile = with_fields(RUN, model="\x1b[31m<img src=x>" + "a" * 9000, data="<b>", kernels="\x1b")
+    hostile = with_fields(RUN, model="\x1b[31m<img src=x>" + "a" * 9000, data="<b>")
     found = metrics.read(write(tmp_path / "<i>.tsv", ROWS, hostile))
     assert "\x1b" not in repr(found)
     assert max(map(len, repr(found).splitlines())) < 200
@@ -392,12 +393,21 @@ def test_a_missing_description(tmp_path: Path) -> None:
         ({"max": 3}, "4 lines, but r.tsv.json speaks of 3 images"),
         ({"sigma": "9"}, "sigma must lie between"),
         ({"alpha": "2"}, "alpha"),
-        ({"noise": "white"}, "the noise must be one of"),
+        ({"noise": "white"}, "field 'noise' is missing or wrong"),
     ],
 )
 def test_a_description_of_something_else(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(IntrsError, match=message):
-        metrics.read(write(tmp_path / "r.tsv", ROWS, with_fields(RUN, **change)))
+    path = write(tmp_path / "r.tsv", ROWS)
+    (tmp_path / "r.tsv.json").write_text(json.dumps(RUN.to_json() | change))
+    with pytest.raises(ResultsError, match=message):
+        metrics.read(path)
+
+
+def test_lines_that_their_votes_do_not_give_are_refused(tmp_path: Path) -> None:
+    """Whatever is shown, plotted or counted has been judged again; 80 votes of 100 do not certify radius 1."""
+    told = with_fields(RUN, dimension=3072, classes=2)
+    with pytest.raises(ResultsError, match=r"line 2: .*; the file was changed after it was written"):
+        metrics.read(write(tmp_path / "r.tsv", ROWS[2:], told))
 
 
 def test_a_packed_results_file(tmp_path: Path) -> None:
@@ -448,8 +458,8 @@ def test_an_image_that_two_parts_plan_counts_once(tmp_path: Path) -> None:
     joined = metrics.join([two, one])
     assert (joined.planned, joined.complete) == (4, True)
     assert "planned" not in repr(joined)
-    far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], with_fields(RUN, max=2**62, first=2)))
-    assert metrics.join([one, far]).planned == 4 + 2**62, "what a file claims is not counted one by one"
+    far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], with_fields(RUN, max=10**14, first=2)))
+    assert metrics.join([one, far]).planned == 4 + 10**14, "what a file claims is not counted one by one"
 
 
 def test_join(tmp_path: Path) -> None:

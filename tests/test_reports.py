@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from html import unescape
 from html.parser import HTMLParser
@@ -248,9 +248,9 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
     entries = open_runs([one, two], ["A", "B"])
     assert cautions(entries) == [
         "B is unfinished: 3 of 4 images so far.",
-        "The runs differ in samples per image: 100 in A; 1,000 in B",
-        "The runs differ in α: 0.001 in A; 0.01 in B",
-        "The runs differ in noise: discrete in A; rounded in B",
+        "The runs differ in samples per image: 100 in A; 1,000 in B.",
+        "The runs differ in α: 0.001 in A; 0.01 in B.",
+        "The runs differ in noise: discrete in A; rounded in B.",
         "The runs are about different images: 4 in A; 3 in B. They have 3 in common.",
     ]
     assert "is unfinished" in page_module.page(entries)
@@ -294,7 +294,7 @@ def test_words_of_integers_beside_floats(tmp_path: Path) -> None:
     assert "In the runs in floating point it rests on three things: the numbers of NumPy" in words
     assert "integer perturbation" in words
     assert meaning(entries)[1].startswith("B is in floating point, by the classical method")
-    assert "The runs differ in bound: sound, one-class in A; classical, one-class in B" in cautions(entries)
+    assert "The runs differ in bound: sound, one-class in A; classical, one-class in B." in cautions(entries)
     assert "in integers" in page_module.page(entries).partition("<h1>")[0]
     two_class = open_runs([write(tmp_path / "c.tsv", ROWS, with_fields(FLOAT_RUN, form="two"))])
     assert "σ/2 (Φ⁻¹(p) − Φ⁻¹(q))" in " ".join(assumptions(two_class, None))
@@ -398,10 +398,50 @@ def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_provenance(folder: Path) -> None:
     found, run = read_page(folder / "one.html").text, results.read_run(folder / HOSTILE_FILE)
-    for field in fields(run):
-        value = str(getattr(run, field.name))
-        assert (plain(Fraction(value)) if field.name in ("sigma", "alpha") else value) in found, field.name
+    for name, value in run.to_json().items():
+        shown = plain(Fraction(value)) if name in ("sigma", "alpha") else str(value)
+        assert shown in found or name == "format", name
     assert shlex.join(["intrs", "verify", HOSTILE_FILE]) in found
+
+
+def commands(source: str, title: str) -> list[list[str]]:
+    """The commands that stand on a page under a title."""
+    block = source[source.index(title) :]
+    text = re.search(r"<pre[^>]*>(.*?)</pre>", block, re.DOTALL)
+    assert text
+    return [shlex.split(unescape(line)) for line in text[1].splitlines()]
+
+
+def test_the_command_that_verifies_a_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names what lies outside the folder of the results, which `intrs verify` would not open unasked."""
+    monkeypatch.chdir(folder)
+    path = str(tmp_path / "far.tsv")
+    common = ["--n", "300", "--max", "2", "--out", path]
+    assert main(["certify", "tiny.onnx", "tiny.npz", *common]) == 0
+    ((program, *argv),) = commands(reports.report(path, max_images=0).html, "Verify every line")
+    assert (program, argv) == ("intrs", ["verify", path, "--model", "tiny.onnx", "--data", "tiny.npz"])
+    assert main(argv) == 0
+    shipped = metrics.Results.of(Path("s.tsv"), with_fields(RUN, model="resnet20-clean", data="cifar10-500"), ROWS)
+    assert commands(reports.report(shipped, max_images=0).html, "Verify every line") == [["intrs", "verify", "s.tsv"]]
+
+
+def test_a_network_that_has_no_name(tmp_path: Path) -> None:
+    """Made from a network in memory: no command repeats it, and it is known by its identity."""
+    nameless = metrics.Results.of(None, with_fields(RUN, model=""), ROWS)
+    made = reports.report(nameless, max_images=0)
+    assert made.runs == ("network 000000000000, σ 0.25",)
+    assert "Repeat the run" not in made.html
+    assert repr(nameless).startswith("certify network 000000000000 on d.npz")
+
+
+def test_parts_of_different_versions(tmp_path: Path) -> None:
+    """An earlier version wrote neither the digest of the noise table nor the number of values per image."""
+    old = metrics.Results.of(tmp_path / "a.tsv", with_fields(RUN, max=2), ROWS[:2])
+    told = with_fields(RUN, max=2, first=2, dimension=3072, classes=2, noise_table="9" * 64, intrs="1.5")
+    new = metrics.Results.of(tmp_path / "b.tsv", told, ROWS[2:])
+    for parts in ([old, new], [new, old]):
+        found = Page(reports.report(parts, join=True, max_images=0).html).text
+        assert "intrs version0, 1.5" in found.replace("\n", "")
 
 
 # --- Images ----------------------------------------------------------------------------------------------------------
@@ -548,15 +588,14 @@ def test_every_part_of_a_run_has_its_command(
         assert main([*common, "--first", str(begin), "--out", name]) == 0
     made = reports.report(names[::order], join=True, max_images=0)
     source = made.html
-    block = source[source.index("Repeat the run (one command per part)") :]
-    lines = unescape(re.search(r"<pre[^>]*>(.*?)</pre>", block, re.DOTALL)[1]).splitlines()  # type: ignore[index]
-    assert [shlex.split(line)[-1] for line in lines] == names
-    for line, name in zip(lines, names, strict=True):
+    found_commands = commands(source, "Repeat the run (one command per part)")
+    assert [command[-1] for command in found_commands] == names
+    for (_, *argv), name in zip(found_commands, names, strict=True):
         run, rows = results.read(Path(name))
-        assert asked_run(shlex.split(line)[1:]) == run
+        assert asked_run(argv) == run
         Path(name).rename(tmp_path / "kept.tsv")
         Path(name + ".json").unlink()
-        assert main(shlex.split(line)[1:]) == 0
+        assert main(argv) == 0
         assert [row.idx for row in results.read(Path(name))[1]] == [row.idx for row in rows]
     found = Page(source).text
     assert f"first image0, {first}" in found.replace("\n", "")

@@ -74,19 +74,14 @@ def finished(found: Found, experiment: str) -> list[Planned]:
 
 def attacked(folder: Path) -> dict[str, list[Share]]:
     """By eps: images that are correct, those without an answer, and those that were correct before the attack."""
-    from intrs.pgd import records
+    from intrs.pgd import read
 
-    _, rows = records.read(folder)
-    made = {}
-    for eps in dict.fromkeys(row.eps for row in rows):
-        mine = [row for row in rows if row.eps == eps]
-        parts = (
-            sum(row.correct for row in mine),
-            sum(row.predict is None for row in mine),
-            sum(row.clean == row.label for row in mine),
-        )
-        made[eps] = [Share(part, len(mine)) for part in parts]
-    return made
+    found = read(folder)
+    before = {row.idx for row in found.rows if row.clean == row.label}
+    return {
+        each.eps: [Share(part, each.images) for part in (each.correct, each.abstained, len(before))]
+        for each in found.summary
+    }
 
 
 def smoothed_attack(found: Found) -> Section:

@@ -5,7 +5,7 @@ A results file that is whole is left alone; one that was interrupted is continue
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ from intrs.experiments.extras import lacks
 from intrs.experiments.folder import open_folder
 from intrs.experiments.pages import write
 from intrs.experiments.plan import NOISE, Plan, read_plan
-from intrs.job import check_decisive, open_job, work
+from intrs.job import begin, check_decisive, open_job, work
+from intrs.model import open_model
 from intrs.pgd import attack, check
 from intrs.progress import reporting
 from intrs.request import Certify, Predict
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from intrs.experiments.plan import Sampling
     from intrs.experiments.section import Section
     from intrs.job import Job
-    from intrs.progress import Shown
+    from intrs.model import Model
+    from intrs.progress import OnProgress, Shown
     from intrs.results import Run
 
     Announce = Callable[["Step"], object]
@@ -80,34 +82,35 @@ def reproduce(
     chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else Path(plan))
     found = open_folder(chosen.quick() if quick else chosen, Path(out))
     threads = parse_count(threads, "threads", least=0)
+    opened = _Opened(found, threads)
     samplings = [s for s in found.plan.samplings() if not lacks(NOISE[s.method])]
     planned = [each for each in attacks(found.plan, threads) if not each.lacks]
-    _check_all(found, samplings, planned, threads)
+    _check_all(opened, samplings, planned)
     total, tell = len(samplings) + len(planned), announce or (lambda _: None)
     for number, sampling in enumerate(samplings, 1):
-        job = _open(found, sampling, threads)
-        with results.resume(found.path(sampling), job.run, job.indices) as writer:
+        job, writer = begin(opened.job(sampling), found.path(sampling), resume=True)
+        with writer:
             tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
             with reporting(progress) as report:
                 work(job, writer, report)
     for number, each in enumerate(planned, len(samplings) + 1):
         tell(Step(number, total, each.folder))
         with reporting(progress) as report:
-            attack(each.request, found.folder / each.folder, progress=report)
+            opened.attack(each, report)
     made, paths = write(found)
     return Reproduction(found.folder, tuple(paths), tuple(made))
 
 
-def _check_all(found: Found, samplings: Sequence[Sampling], planned: Sequence[Planned], threads: int) -> None:
+def _check_all(opened: _Opened, samplings: Sequence[Sampling], planned: Sequence[Planned]) -> None:
     """Open all that the plan names: what is wrong with it is said before hours of work, not after."""
-    found.curves()
+    opened.found.curves()
     for sampling in samplings:
-        job, path = _open(found, sampling, threads), found.path(sampling)
+        job, path = opened.job(sampling), opened.found.path(sampling)
         check_decisive(job)
         if path.exists() and results.sidecar_path(path).exists():
             _check_same(path, results.read_run(path), job.run)
     for each in planned:
-        check(each.request, found.folder / each.folder)
+        check(each.request, opened.found.folder / each.folder)
 
 
 def _check_same(path: Path, old: Run, new: Run) -> None:
@@ -118,26 +121,43 @@ def _check_same(path: Path, old: Run, new: Run) -> None:
         )
 
 
-# --- Votes -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """The models of a plan, each opened once, and the jobs and attacks with them."""
 
+    found: Found
+    threads: int
+    _models: dict[str, Model] = field(default_factory=dict)
 
-def _open(found: Found, sampling: Sampling, threads: int) -> Job:
-    """The votes as `intrs certify` or `intrs predict` would count them; the data are in memory already."""
-    plan = found.plan
-    model = plan.model(sampling.method, sampling.trained)
-    assert model
-    common: dict[str, Any] = {
-        "model": model, "data": plan.data, "split": plan.split, "noise": NOISE[sampling.method],
-        "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
-        "threads": threads,
-    }  # fmt: skip
-    try:
-        if sampling.command == "predict":
-            return open_job(Predict(**common))
-        radii = _asked_radii(found, sampling) if sampling.adaptive else ()
-        return open_job(Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii))
-    except IntrsError as error:
-        raise type(error)(f"{sampling.method} trained at sigma {plain(sampling.trained)}, {model}: {error}") from None
+    def job(self, sampling: Sampling) -> Job:
+        """The votes as `intrs.certify` or `intrs.predict` would count them."""
+        found, plan = self.found, self.found.plan
+        model = plan.model(sampling.method, sampling.trained)
+        assert model
+        common: dict[str, Any] = {
+            "model": model, "data": plan.data, "split": plan.split, "noise": NOISE[sampling.method],
+            "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
+            "threads": self.threads,
+        }  # fmt: skip
+        try:
+            if sampling.command == "predict":
+                return open_job(Predict(**common), self._model(model), found.data)
+            radii = _asked_radii(found, sampling) if sampling.adaptive else ()
+            request = Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii)
+            return open_job(request, self._model(model), found.data)
+        except IntrsError as error:
+            where = f"{sampling.method} trained at sigma {plain(sampling.trained)}, {model}"
+            raise type(error)(f"{where}: {error}") from None
+
+    def attack(self, planned: Planned, report: OnProgress | None) -> None:
+        """Attack what its folder does not have yet."""
+        request, folder = planned.request, self.found.folder / planned.folder
+        attack(request, folder, model=self._model(request.model), data=self.found.data, progress=report)
+
+    def _model(self, spec: str) -> Model:
+        if spec not in self._models:
+            self._models[spec] = open_model(spec)
+        return self._models[spec]
 
 
 def _asked_radii(found: Found, sampling: Sampling) -> tuple[str, ...]:

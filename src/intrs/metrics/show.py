@@ -60,11 +60,11 @@ def _what(found: Results) -> str:
     run = found.run
     if run is None:
         return f"log of another program: {_short(found.source)}"
-    model, data = (_short(Path(name).name) for name in (run.request.model, run.request.data))
-    most = "up to " if run.stages else ""
+    model = _short(Path(run.request.model).name) or f"network {run.identity[:12]}"
+    data, most = _short(Path(run.request.data).name), "up to " if run.stages else ""
     return (
-        f"{run.command} {model} on {data}: {run.noise} noise of sigma {_short(plain(run.noise.sigma))}, "
-        f"{most}{run.request.n:,} samples per image, alpha {_short(plain(run.alpha))}"
+        f"{run.command} {model} on {data}: {run.noise.kind} noise of sigma {plain(run.noise.sigma)}, "
+        f"{most}{run.request.n:,} samples per image, alpha {plain(run.alpha)}"
     )
 
 

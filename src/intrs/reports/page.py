@@ -63,7 +63,7 @@ def page(
         table=table(entries),
         training=section(curves, entries),
         training_data=_json(as_data(curves)),
-        assumptions=_items(assumptions(entries, images.dimension)),
+        assumptions=_items(assumptions(entries, images.dimension or _dimension(entries))),
         provenance=provenance(entries),
         curves=_json(_curves(entries, which)),
         gallery=_json({"pictures": images.pictures, "runs": images.runs}),
@@ -93,6 +93,11 @@ def _policy(style: str, script: str) -> str:
 def _json(data: object) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _dimension(entries: Sequence[Entry]) -> int | None:
+    """Values per image, where the runs say it."""
+    return next((entry.run.dimension for entry in entries if entry.run and entry.run.dimension), None)
 
 
 def _items(sentences: Iterable[str]) -> str:

@@ -7,7 +7,9 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from intrs import zoo
 from intrs.adaptive import GIVE_UP
+from intrs.data.known import KNOWN
 from intrs.exact import plain
 from intrs.reports.tables import text
 from intrs.reports.words import bound_name, is_classical
@@ -33,6 +35,8 @@ NAMES = {
     "intrs": "intrs version",
     "kernels": "kernel set",
     "python": "Python",
+    "noise_table": "SHA-256 of the noise table",
+    "dimension": "values per image",
 }
 
 VERIFY_FLOATS = "Verify every line (another processor or version may round differently)"
@@ -54,11 +58,11 @@ def _block(entry: Entry) -> str:
     floats, parts = is_classical(found.run), found.parts or (found,)
     rows += _recorded(found.run, [part.run for part in parts if part.run])
     each = " (one command per part)" if len(parts) > 1 else ""
-    again = "\n".join(repeat(part.run, part.path) for part in parts if part.run)
-    verify = "\n".join(shlex.join(["intrs", "verify", str(path)]) for path in found.paths)
+    again = "\n".join(repeat(part.run, part.path) for part in parts if part.run and part.run.request.model)
+    verify = "\n".join(_verify(found.run, path) for path in found.paths)
     return (
         _rows([(name, value) for name, value in rows if value])
-        + _command(f"Repeat the run{each}", again)
+        + (_command(f"Repeat the run{each}", again) if again else "")
         + (_command(VERIFY_FLOATS if floats else "Verify every line", verify) if verify else "")
     )
 
@@ -68,7 +72,7 @@ def _recorded(whole: Run, runs: Sequence[Run]) -> list[tuple[str, str]]:
     names, made = CLASSICAL_NAMES if is_classical(whole) else NAMES, []
     each = [_fields(run) | {"bound": bound_name(run)} for run in runs]
     for name, value in _fields(whole).items():
-        values = [value] if name == "max" else list(dict.fromkeys(run[name] for run in each))
+        values = [value] if name == "max" else list(dict.fromkeys(run.get(name, "") for run in each))
         made.append((names.get(name, name), ", ".join(_shown(name, value) for value in values)))
     return made
 
@@ -115,6 +119,14 @@ def _words(run: Run) -> list[str]:
         if name in defaults and name not in ELSEWHERE and _shown(name, value) != str(defaults[name]):
             words += ["--" + name.replace("_", "-"), _shown(name, value)]
     return words
+
+
+def _verify(run: Run, path: Path) -> str:
+    """What is not found by a name is named: `intrs verify` opens nothing else outside the folder of the results."""
+    shipped = (*zoo.model_names(), *zoo.float_names())
+    model = [] if run.request.model in shipped else ["--model", run.request.model]
+    data = [] if run.request.data in (*zoo.data_names(), *KNOWN) else ["--data", run.request.data]
+    return shlex.join(["intrs", "verify", str(path), *model, *data])
 
 
 def _asked(stage: Stage) -> list[str]:

@@ -102,10 +102,8 @@ def _name(found: Results) -> str:
     if not found.run:
         name = _file_name(found)
         return re.sub(r"(\.tsv|\.txt|\.xz)+$", "", name)[:LONGEST_NAME] or name
-    model, sigma = (
-        re.sub(r"\.onnx$", "", Path(found.run.request.model).name)[:LONGEST_NAME],
-        plain(found.run.noise.sigma),
-    )
+    name, sigma = Path(found.run.request.model).name, plain(found.run.noise.sigma)
+    model = re.sub(r"\.onnx$", "", name)[:LONGEST_NAME] or f"network {found.run.identity[:12]}"
     return model if f"sigma{sigma}" in model else f"{model}, σ {sigma}"
 
 

@@ -277,7 +277,8 @@ def cautions(entries: Sequence[Entry]) -> list[str]:
             if entry.run:
                 groups[value(entry.run)].append(entry.name)
         if len(groups) > 1:
-            made.append(f"The runs differ in {setting}: " + "; ".join(f"{v} in {_list(n)}" for v, n in groups.items()))
+            each = "; ".join(f"{found} in {_list(names)}" for found, names in groups.items())
+            made.append(f"The runs differ in {setting}: {each}.")
     return [*made, *_different_images(entries)]
 
 
