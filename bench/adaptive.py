@@ -14,6 +14,7 @@ import lzma
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,12 @@ from intrs.adaptive.boundary import P_ONE, boundary
 from intrs.adaptive.looks import CLOSE, WIDE, Schedule, schedule
 from intrs.adaptive.tables import least_probability, make_tables, squared
 from intrs.certificate import Certifier, lower_bound, parse_alpha, upper_bound
-from intrs.cli.screen import meter, print_table, table
+from intrs.cli.screen import print_table, table
 from intrs.data import open_data
 from intrs.errors import IntrsError
 from intrs.model import load
 from intrs.noise import Noise
+from intrs.progress import Progress, reporting
 from intrs.smooth import Smooth
 from intrs.votes import SELECTION
 
@@ -80,10 +82,14 @@ def collect(path: Path, model: str, sigma: str, n: int, images: int, seed: int) 
     data = open_data(zoo.DEFAULT_DATA, "test")
     smooth = Smooth(load(zoo.model_path(model) if model in zoo.model_names() else Path(model)),
                     Noise.of("discrete", sigma), seed=seed)  # fmt: skip
-    with meter(images * n, len(done) * n, "samples") as show, path.open("a") as file:
+    with reporting(progress=True) as report, path.open("a") as file:
+
+        def show(i: int, k: int) -> None:
+            if report:
+                report(Progress(i * n + k, images * n, "samples", f"image {i + 1} of {images}"))
+
         for i in range(len(done), min(images, len(data.images))):
-            note = f"image {i + 1} of {images}"
-            row = _count(smooth, data.images[i], int(data.indices[i]), points(n), lambda k, i=i: show(i * n + k, note))  # type: ignore[misc]  # noqa: B023
+            row = _count(smooth, data.images[i], int(data.indices[i]), points(n), partial(show, i))
             print(*row, file=file, flush=True)
             done.append(row)
     return Collected(points(n), np.array(done[:images], np.int64))

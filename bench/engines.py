@@ -64,7 +64,7 @@ class Engine:
 
 
 class Intrs(Engine):
-    """intrs.votes as a user calls it. Every run has noise of its own."""
+    """intrs.votes.count as a user calls it. Every run has noise of its own."""
 
     def __init__(self, settings: Settings) -> None:
         import intrs
@@ -77,7 +77,8 @@ class Intrs(Engine):
     def run(self, samples: int) -> None:
         self.calls += 1
         threads, kernels = self.settings.threads, self.settings.kernels
-        self.votes(self.network, self.image, self.noise, 1, self.calls, 0, samples, threads=threads, kernels=kernels)
+        drawn = self.votes.Samples(1, self.calls, 0, samples)
+        self.votes.count(self.network, self.image, self.noise, drawn, threads=threads, kernels=kernels)
 
 
 class Batches(Engine):

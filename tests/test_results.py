@@ -15,7 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from runs import described, with_fields
 
-from intrs import results
+from intrs import metrics, plot, results
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError, ResultsError
 from intrs.noise import Noise
@@ -484,3 +484,58 @@ def test_extending_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert results.read_run(path) == ADAPTIVE
     results.extend(path, LONGER).close()
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}
+
+
+# --- lines are judged again ------------------------------------------------------------------------------------------
+
+JUDGED = with_fields(RUN, dimension=48, classes=2)
+
+
+def judged(index: int, **changes: Any) -> Row:
+    """The line that votes really give, and changes to it."""
+    judge = results.Judge(JUDGED, 48, 2)
+    selection = Votes((1, 9), NOISE, Samples(7, index, SELECTION, 10))
+    estimation = Votes((5, 95), NOISE, Samples(7, index, 0, 100))
+    return replace(judge.row(1, selection, estimation), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"predict": 0, "correct": 0}, "predict is 0, but its votes select class 1"),
+        ({"votes": 5}, "votes is 5, but class 1, which was selected"),
+        ({"radius_sq": 65025, "radius": "1.000000"}, "radius is 1.000000, should be"),
+        ({"radius": "0.600000"}, "radius is 0.600000, but radius_sq says"),
+        ({"predict": None, "radius_sq": None, "radius": "0.0", "correct": 0}, "predict is -1, should be 1"),
+        ({"counts": (5, 95, 0)}, "counts should be 2 numbers"),
+        ({"counts0": (9, 1)}, "predict is 1, but its votes select class 0"),
+    ],
+)
+def test_a_line_that_its_votes_do_not_give(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    results.check_rows(tmp_path, JUDGED, [judged(0), judged(20)])
+    path = write(tmp_path / "r.tsv", [judged(0), judged(20, **changes)], JUDGED)
+    with pytest.raises(ResultsError, match=f"line 3: .*{words}"):
+        results.resume(path, JUDGED, INDICES)
+    with pytest.raises(ResultsError, match=f"line 3: .*{words}"):
+        metrics.read(path)
+    with pytest.raises(ResultsError, match="line 3"):
+        plot(path, tmp_path / "f.svg")
+
+
+def test_files_of_earlier_versions_are_compared_with_themselves(tmp_path: Path) -> None:
+    """They do not say how many values an image has, so a radius cannot be judged; the class and the votes can."""
+    results.check_rows(tmp_path, RUN, [judged(0, radius_sq=65025, radius="1.000000")])
+    with pytest.raises(ResultsError, match="its votes select class 1"):
+        results.check_rows(tmp_path, RUN, [judged(0, predict=0, correct=0)])
+
+
+WORDS = [{"bound": "best"}, {"form": "three"}, {"pixels": "hsv"}, {"split": "mine"}, {"kernels": "\x1b"}]
+
+
+@pytest.mark.parametrize("fields", WORDS)
+def test_words_that_no_run_has_are_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    sidecar = results.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | fields))
+    with pytest.raises(ResultsError, match=f"field '{next(iter(fields))}' is missing or wrong"):
+        results.read(path)

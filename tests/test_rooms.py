@@ -87,3 +87,33 @@ def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
     rooms = {room_of(name) for _, name in imports(tmp_path / "room.py")}
     assert rooms == {"__init__", "zoo", "noise", "results", "cli", "version", None}
     assert len(offences(listed()[::-1])) > 100
+
+
+def raised_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every string in a raise statement."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Raise):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.lineno, part.value
+
+
+def test_errors_of_the_library_name_no_options() -> None:
+    """A program that calls a function has no `--n`; the command line adds advice of its own where it helps."""
+    option = re.compile(r"(?<![\w-])--(?!install)[a-z]")  # not the advice to run xcode-select
+    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "cli"]
+    assert any(option.search(text) for path in (PACKAGE / "cli").glob("*.py") for _, text in raised_texts(path))
+    named = [f"{path.relative_to(ROOT)}:{line}: {text}" for path in files for line, text in raised_texts(path)
+             if option.search(text)]  # fmt: skip
+    assert not named, "\n".join(named)
+
+
+def test_one_word_has_one_meaning() -> None:
+    """Two rooms that give their classes the same name make a reader ask which one is meant."""
+    places: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(path.relative_to(PACKAGE).parts[0])
+    assert len(places) > 50
+    assert not {name: rooms for name, rooms in places.items() if len(rooms) > 1}

@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from intrs.errors import IntrsError, ResultsError
 
@@ -34,11 +34,20 @@ def named(path: Path, action: str, kind: type[IntrsError] = ResultsError) -> Ite
         raise kind(f"cannot {action} {path}: {error.strerror or error}") from None
 
 
+def open_regular(path: AnyPath) -> BinaryIO:
+    """Open a regular file of any origin for reading; a folder, a pipe or a device is an OSError and not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    what = "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file, but a pipe or a device"
+    raise OSError(errno.EINVAL, what, os.fspath(path))
+
+
 def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -> bytes:
     """The bytes of a regular file of any origin, refused if there are more than `most`."""
-    with named(path, "read", kind), path.open("rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise kind(f"cannot read {path}: not a regular file")
+    with named(path, "read", kind), open_regular(path) as file:
         data = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(data) > most:
         raise kind(f"{path}: larger than the {most:,} bytes that are accepted")

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from intrs import _core, results
+from intrs import results
 from intrs.adaptive import GIVE_UP, Stages
 from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, least_wins
@@ -17,7 +17,7 @@ from intrs.data import Images, open_data
 from intrs.errors import DataError, IntrsError, ModelError, ResultsError, SettingsError
 from intrs.exact import parse_seed
 from intrs.model import Model, open_model
-from intrs.network import Network
+from intrs.network import Network, selected_kernels
 from intrs.noise import Noise
 from intrs.progress import Progress
 from intrs.request import Certify, Predict
@@ -329,14 +329,6 @@ def engine_name(network: Network | FloatEngine, kernels: str) -> str:
     if kernels:
         raise SettingsError(f"kernels = {kernels} is for integers; continuous noise runs the network in {network.name}")
     return network.name
-
-
-def selected_kernels(name: str) -> str:
-    """The kernel set that will run."""
-    try:
-        return _core.selected_kernels(name)
-    except _core.Error as error:
-        raise SettingsError(str(error)) from None
 
 
 def check_fit(network: Network | FloatEngine, model: Model, data: Images) -> None:

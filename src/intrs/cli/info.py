@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
 from intrs.cli.screen import say, show
-from intrs.job import selected_kernels
 from intrs.model import load
+from intrs.network import selected_kernels
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -42,7 +42,7 @@ class Pixels(Protocol):
     def __eq__(self, other: Any, /) -> Any: ...
 
 
-class Source(Protocol):
+class PixelSource(Protocol):
     """A data set of image files. It can be pickled."""
 
     def pixels(self, place: int) -> NDArray[np.uint8]:
@@ -56,7 +56,7 @@ class LazyPixels:
     """
 
     def __init__(
-        self, source: Source, shape: tuple[int, int, int, int], places: NDArray[np.int64] | None = None
+        self, source: PixelSource, shape: tuple[int, int, int, int], places: NDArray[np.int64] | None = None
     ) -> None:
         self._source, self._shape = source, shape
         self._places = np.arange(shape[0]) if places is None else places  # the images' places in the source

@@ -1,27 +1,17 @@
-"""Files from anywhere: only regular ones are read, and none is waited for."""
+"""Model files from anywhere: bounded in size, and only regular ones are read."""
 
 from __future__ import annotations
 
 import os
-import stat
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from intrs.exchange.refusal import Refusal
+from intrs.files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_FILE = 2**31
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises OSError or ValueError as usual, Refusal for a folder, a pipe or a device."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        raise Refusal("it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file, but a pipe or a device")
-    return os.fdopen(descriptor, "rb")
 
 
 def read_whole(path: Path) -> bytes:

@@ -16,8 +16,9 @@ from intrs.certificate import parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import DataError, SettingsError
 from intrs.exact import parse_seed, plain
-from intrs.job import engine_name, selected_kernels, trained_sigma
+from intrs.job import engine_name, trained_sigma
 from intrs.model import Model, open_model
+from intrs.network import selected_kernels
 from intrs.noise import Noise
 from intrs.pgd import descent, records
 from intrs.pgd.attacked import Attacked

@@ -29,7 +29,7 @@ SPAN = ("first", "skip", "max")  # in which parts of one attack differ
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AttackPart:
     """A folder with a finished attack."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Part:
         asked = self.settings.request
         return range(asked.first, asked.first + asked.skip * self.settings.images, asked.skip)
 
-    def same(self, i: int, other: Part, k: int) -> bool:
+    def same(self, i: int, other: AttackPart, k: int) -> bool:
         """Whether image i here is image k there, attacked and answered alike; how long it took does not count."""
         mine, theirs = ([replace(row, time="") for row in rows] for rows in (self.rows[i], other.rows[k]))
         return mine == theirs and np.array_equal(self.records[i]["pixels"], other.records[k]["pixels"])
@@ -70,9 +70,9 @@ def join(folders: Sequence[str | Path], out: str | Path) -> Attacked:
     return Attacked(target, settings, rows)
 
 
-def _chosen(parts: Sequence[Part]) -> dict[int, tuple[Part, int]]:
+def _chosen(parts: Sequence[AttackPart]) -> dict[int, tuple[AttackPart, int]]:
     """By position in the data set, the first part that has the image, and its place there."""
-    chosen: dict[int, tuple[Part, int]] = {}
+    chosen: dict[int, tuple[AttackPart, int]] = {}
     for part in parts:
         _check_settings(parts[0], part)
         for i, position in enumerate(part.positions):
@@ -83,13 +83,13 @@ def _chosen(parts: Sequence[Part]) -> dict[int, tuple[Part, int]]:
     return chosen
 
 
-def _check_settings(first: Part, other: Part) -> None:
+def _check_settings(first: AttackPart, other: AttackPart) -> None:
     if found := records.differences(first.settings, other.settings, SPAN):
         lines = "\n  ".join(f"{name}: {one} in {first.folder}, {two} in {other.folder}" for name, one, two in found)
         raise ResultsError(f"parts of one attack have the same settings and seed; these differ in\n  {lines}")
 
 
-def _settings(parts: Sequence[Part], positions: list[int]) -> Settings:
+def _settings(parts: Sequence[AttackPart], positions: list[int]) -> Settings:
     """Those of one run over all images, which must be evenly spaced: gaps would be images that were not attacked."""
     steps = [after - before for before, after in pairwise(positions)]
     skip = min(steps, default=parts[0].settings.request.skip)
@@ -102,7 +102,7 @@ def _settings(parts: Sequence[Part], positions: list[int]) -> Settings:
     return replace(parts[0].settings, request=request)
 
 
-def _images(eps: str, places: Sequence[tuple[Part, int]]) -> Images:
+def _images(eps: str, places: Sequence[tuple[AttackPart, int]]) -> Images:
     first = places[0][0].images[eps]
     pixels, labels, indices = (
         np.array([getattr(part.images[eps], name)[i] for part, i in places]) for name in ("images", "labels", "indices")
@@ -113,7 +113,7 @@ def _images(eps: str, places: Sequence[tuple[Part, int]]) -> Images:
 # --- Reading a part --------------------------------------------------------------------------------------------------
 
 
-def read_part(folder: Path) -> Part:
+def read_part(folder: Path) -> AttackPart:
     """A folder as a finished attack leaves it, after checking that its files agree."""
     settings, lines = records.read(folder)
     radii = [plain(ball.eps) for ball in settings.balls]
@@ -124,14 +124,14 @@ def read_part(folder: Path) -> Part:
     data = read_bounded(path, size := settings.images * kind.itemsize)
     if len(data) != size:
         raise ResultsError(f"{path}: not the records of {settings.images:,} images; finish the attack first")
-    part = Part(folder, settings, rows, images, np.frombuffer(data, kind))
+    part = AttackPart(folder, settings, rows, images, np.frombuffer(data, kind))
     for i in range(settings.images):
         if fault := _fault(part, i, radii):
             raise ResultsError(f"{folder}, image {rows[i][0].idx}: {fault}; a file was changed")
     return part
 
 
-def _fault(part: Part, i: int, radii: Sequence[str]) -> str | None:
+def _fault(part: AttackPart, i: int, radii: Sequence[str]) -> str | None:
     """Why the files of a part do not belong together at image i; None if they do."""
     rows, record = part.rows[i], part.records[i]
     if [row.eps for row in rows] != list(radii) or any(row.idx != record["idx"] for row in rows):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.refusal import Refusal, shortened
-from intrs.exchange.regular import MAX_FILE, open_regular
+from intrs.exchange.regular import MAX_FILE
+from intrs.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
