@@ -858,7 +858,7 @@ sys.exit(program())
 """
 
 
-@pytest.mark.parametrize("module", ["intrs.cli.command", "argparse", "intrs.api", "numpy", "intrs.data", "onnx"])
+@pytest.mark.parametrize("module", ["intrs.cli.command", "argparse", "intrs.cli.info", "numpy", "intrs.model", "onnx"])
 def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(here: Path, module: str) -> None:
     """NumPy takes a KeyboardInterrupt for a broken installation; exit code 1 would mean that a bit differs."""
     command = [sys.executable, "-c", CTRL_C.format(module=module), "info", "tiny.onnx"]
