@@ -82,7 +82,7 @@ def test_models_and_data_as_people_have_them(here: Path) -> None:
         ({"noise": "white"}, "noise: choose from discrete, rounded, continuous, got 'white'"),
         ({"bound": "none"}, "bound: choose from sound, paper"),
         ({"pixels": 3}, "pixels: choose from"),
-        ({"radii": 0.25}, "radii: expected several numbers"),
+        ({"radii": None}, "radii: expected several numbers"),
         ({"seed": 1.5}, "seed must be an integer"),
         ({"kernels": "no such"}, "there is no kernel set 'no such'"),
         ({"kernels": 5}, "kernels: expected text"),
@@ -126,6 +126,50 @@ def test_lines_of_another_seed_are_not_continued(here: Path) -> None:
         with pytest.raises(intrs.ResultsError, match="not those of this run's model, seed and noise"):
             intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=300, seed=seed)
     assert (here / "a.tsv").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [intrs.certify, intrs.predict])
+def test_unanimous_votes_of_another_seed_are_found_by_the_divided_ones(here: Path, command: Any) -> None:
+    """Votes that are all for one class are the same under many seeds."""
+    for name, seed in (("a.tsv", 7), ("b.tsv", 8)):
+        command("tiny.onnx", "tiny.npz", out=name, n=300, seed=seed)
+    lines = (here / "a.tsv").read_text().splitlines(keepends=True)
+    (here / "a.tsv").write_text("".join(lines[:-1]))
+    (here / "a.tsv.json").write_bytes((here / "b.tsv.json").read_bytes())
+    with pytest.raises(intrs.ResultsError, match="not those of this run's model, seed and noise"):
+        command("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=300)
+
+
+def test_an_adaptive_run_of_another_seed_is_not_extended(here: Path) -> None:
+    for name, seed in (("a.tsv", 7), ("b.tsv", 8)):
+        intrs.certify("tiny.onnx", "tiny.npz", out=name, n=1000, radii=[0.25], seed=seed)
+    (here / "a.tsv.json").write_bytes((here / "b.tsv.json").read_bytes())
+    before = (here / "a.tsv").read_bytes()
+    with pytest.raises(intrs.ResultsError, match="not those of this run's model, seed and noise"):
+        intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", n=2000, radii=[0.25], resume=True)
+    assert (here / "a.tsv").read_bytes() == before
+
+
+def test_settings_that_contradict_each_other(here: Path) -> None:
+    cases: list[dict[str, Any]] = [{"resume": True}, {"resume": True, "overwrite": True, "out": "a.tsv"}]
+    for wrong in cases:
+        with pytest.raises(intrs.SettingsError, match="resume continues a file"):
+            intrs.certify("tiny.onnx", "tiny.npz", **wrong)
+    with pytest.raises(intrs.SettingsError, match="progress: expected a function"):
+        intrs.certify("tiny.onnx", "tiny.npz", n=300, progress=5)  # type: ignore[arg-type]
+
+
+def test_data_in_memory_have_no_name(here: Path) -> None:
+    """A subset of a data set is not the data set: a command that repeats it would certify other images."""
+    some = intrs.open_data("tiny.npz").subset(np.array([5, 6]))
+    found = intrs.certify("tiny.onnx", some, out="a.tsv", **QUICK)
+    assert found.run
+    assert found.run.request.data == ""
+    with pytest.raises(intrs.ResultsError, match="pass the data"):
+        intrs.verify(found)
+    assert intrs.verify("a.tsv", data=some)
+    page = intrs.report("a.tsv", "r.html", max_images=0)
+    assert "Repeat the run" not in (here / "r.html").read_text(), page
 
 
 @pytest.mark.parametrize("change", ["delete", "replace", "cut"])
@@ -211,10 +255,10 @@ def test_every_image_has_noise_of_its_own() -> None:
     assert drawn[-1] == drawn[0], "the same image under the same seed gets the same noise"
 
 
-def test_certify_all_addresses_noise_by_place_or_index() -> None:
+def test_certify_all_addresses_noise_by_pixels_or_index() -> None:
     smooth = intrs.Smooth(NET, sigma=0.25, seed=7)
+    assert list(smooth.certify_all(IMAGES, n=200)) == [smooth.certify(image, n=200) for image in IMAGES]
     one_by_one = [smooth.certify(image, n=200, index=i) for i, image in enumerate(IMAGES)]
-    assert list(smooth.certify_all(IMAGES, n=200)) == one_by_one
     assert list(smooth.certify_all(IMAGES[::-1], n=200, indices=range(5, -1, -1))) == one_by_one[::-1]
     data = intrs.Images("d", IMAGES, np.zeros(6, np.int64), np.arange(6)[::-1].copy())
     assert list(smooth.certify_all(data, n=200)) == list(smooth.certify_all(IMAGES, n=200, indices=data.indices))
@@ -244,10 +288,47 @@ def test_wrong_images_get_a_sentence(image: Any, words: str) -> None:
         intrs.Smooth(NET, sigma=0.25).certify(image, n=100)
 
 
-def test_a_callable_that_returns_nan_is_refused() -> None:
-    smooth = intrs.Smooth(lambda batch: np.full((len(batch), 3), np.nan), sigma=0.25)
-    with pytest.raises(intrs.ModelError, match="NaN"):
+@pytest.mark.parametrize("score", [np.nan, complex(np.nan, 0), "1", None], ids=str)
+def test_a_callable_that_returns_nan_or_no_numbers_is_refused(score: Any) -> None:
+    smooth = intrs.Smooth(lambda batch: np.full((len(batch), 3), score), sigma=0.25)
+    with pytest.raises(intrs.ModelError, match=r"NaN|real scores"):
         smooth.certify(IMAGES[0], n=100)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"base": "tiny.onnx"}, "load a file first"),
+        ({"bound": "best"}, "bound must be"),
+        ({"noise": "continuous"}, "continuous noise is not for integer networks"),
+        ({"classes": 7}, "the network has 5"),
+        ({"kernels": 3}, "kernels: expected the name"),
+    ],
+)
+def test_a_wrong_smoothed_classifier_is_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(intrs.IntrsError, match=words):
+        given: dict[str, Any] = {"base": NET, "sigma": 0.25} | wrong
+        intrs.Smooth(**given).certify(IMAGES[0], n=100)
+
+
+def test_wrong_addresses_get_a_sentence() -> None:
+    smooth = intrs.Smooth(NET, sigma=0.25)
+    for wrong in (1.7, "x", [1]):
+        with pytest.raises(intrs.SettingsError, match="image: expected an integer"):
+            smooth.certify(IMAGES[0], n=100, index=wrong)  # type: ignore[arg-type]
+    with pytest.raises(intrs.SettingsError, match="fewer indices than images"):
+        list(smooth.certify_all(IMAGES, n=100, indices=[1]))
+    with pytest.raises(intrs.SettingsError, match="count: expected an integer"):
+        intrs.Samples(1, 0, 0, None)  # type: ignore[arg-type]
+    with pytest.raises(intrs.SettingsError, match="expected a Noise and Samples"):
+        intrs.votes.count(NET, IMAGES[0], smooth.noise, 100)  # type: ignore[arg-type]
+
+
+def test_tensors_are_images_too() -> None:
+    torch = pytest.importorskip("torch")
+    smooth = intrs.Smooth(NET, sigma=0.25, seed=7)
+    with pytest.raises(intrs.DataError, match=r"pass image\.numpy\(\)"):
+        list(smooth.certify_all(torch.from_numpy(IMAGES.copy()), n=100))
 
 
 def test_batches_of_large_images_are_bounded() -> None:

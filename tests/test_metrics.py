@@ -227,13 +227,14 @@ def test_a_data_frame(tmp_path: Path) -> None:
     for column in ("idx", "label", "n0", "n", "votes"):
         assert made[column].tolist() == read[column].tolist(), column
         assert pd.api.types.is_integer_dtype(made[column])
-    assert made.predict.isna().tolist() == made.radius.isna().tolist() == made.radius_sq.isna().tolist()
+    assert made.predict.isna().tolist() == (made.radius_sq.isna()).tolist()
+    assert made.radius[made.predict.isna()].tolist() == [0.0]
     assert made.predict.isna().tolist() == (read.predict == -1).tolist() == (~made.certified).tolist()
     assert str(made.predict.dtype) == "Int64"
     assert made.radius_sq[2] == 65025
     assert made.correct.tolist() == (read.correct == 1).tolist()
     assert (made.correct.dtype, made.certified.dtype) == (bool, bool)
-    assert made.radius.fillna(0).tolist() == pytest.approx(read.radius.tolist(), abs=1e-6)
+    assert made.radius.tolist() == pytest.approx(read.radius.tolist(), abs=1e-6)
     assert made.counts[0] == (20, 80)
     assert made.seconds.tolist() == [93601.5, 1.25, 1.25, 1.25]
     assert made[made.correct & (made.radius >= 0.25)].shape[0] == 1
@@ -243,6 +244,25 @@ def test_a_data_frame_of_a_public_log() -> None:
     made, read = metrics.read(EXCERPT).to_dataframe(), pd.read_csv(EXCERPT, delimiter="\t")
     assert list(made) == ["idx", "label", "predict", "certified", "radius", "correct"]
     assert made.predict.fillna(-1).tolist() == read.predict.tolist()
+
+
+def test_predictions_say_nothing_about_radii(tmp_path: Path) -> None:
+    found = metrics.read(write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN)))
+    assert not {"radius", "radius_sq", "certified"} & set(found.to_dataframe())
+    assert found.average_radius() is None
+    assert found.certified_accuracy(0).part == 2
+    with pytest.raises(IntrsError, match="these are predictions, which have no radius"):
+        found.certified_accuracy(0.1)
+
+
+def test_a_share_is_a_number() -> None:
+    share = Share(1, 4)
+    assert share == 0.25
+    assert share != Share(2, 8)
+    assert 0.2 < share < 0.3
+    assert share >= Share(1, 4)
+    assert (share * 100, 2 * share, round(share, 1)) == (25.0, 0.5, 0.2)
+    assert np.mean([float(share), 0.75]) == 0.5
 
 
 def test_a_data_frame_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +322,7 @@ def test_an_adaptive_run_shows_no_share_it_was_not_asked_for(tmp_path: Path) -> 
 )
 def test_other_headers(tmp_path: Path, header: str, line: str) -> None:
     (answer,) = metrics.read(log_file(tmp_path / "l.tsv", [line], header)).answers
-    assert (answer.idx, answer.label, answer.predict, answer.square) == (0, 3, 3, Fraction(1, 4))
+    assert (answer.idx, answer.truth, answer.label, answer.square) == (0, 3, 3, Fraction(1, 4))
 
 
 def test_windows_line_ends_and_xz(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,6 +114,26 @@ def test_the_cost_is_said_before(
     out = capsys.readouterr().out
     assert "3,200 to count again, for 8 of 8 lines" in out
     assert "about 4 days; --images K counts only K lines again" in out
+
+
+def test_a_huge_claim_is_found_before_anything_is_counted(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit(made, n=100_000_000)
+    monkeypatch.setattr("intrs.job.Job.answer", lambda *_: pytest.fail("it was sampled"))
+    assert "counts should be" in str(intrs.verify(made))
+
+
+def test_what_lies_beside_the_results_is_found_from_anywhere(
+    made: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert intrs.verify(made)
+
+
+def test_a_pipe_is_no_results_file(made: Path) -> None:
+    made.unlink()
+    os.mkfifo(made)
+    with pytest.raises(intrs.ResultsError, match="not a regular file"):
+        intrs.verify(made)
 
 
 def test_a_network_without_a_file_is_asked_for(made: Path) -> None:

@@ -120,9 +120,12 @@ def predict(
 
 def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
     model, data = open_model(settings["model"]), open_data(settings["data"], settings["split"])
-    name = data.name if not isinstance(settings["data"], str | os.PathLike) else os.fspath(settings["data"])
+    named = isinstance(settings["data"], str | os.PathLike)  # what is in memory has no name that finds it again
+    name = os.fspath(settings["data"]) if named else ""
     request = kind.of(settings | {"model": model.name, "data": name})
     path = None if settings["out"] is None else Path(settings["out"])
+    if settings["resume"] and (path is None or settings["overwrite"]):
+        raise SettingsError("resume continues a file that out names; it cannot be combined with overwrite")
     job = jobs.open_job(request, model, data)
     job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
     with writer:
@@ -134,7 +137,7 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
 
 
 def verify(
-    results: AnyPath,
+    results: AnyPath | Results,
     *,
     images: Count | None = None,
     model: AnyModel | None = None,
@@ -150,8 +153,11 @@ def verify(
     of them, drawn at random. model and data say where they are now if they were moved; files outside the folder of the
     results are opened only when they are named so.
     """
+    path = results.path if isinstance(results, Results) else Path(results)
+    if path is None:
+        raise SettingsError("these results are in no file; certify with out= to have something to verify")
     opened = open_verification(
-        Path(results), images=images, model=model, data=data, threads=threads, kernels=kernels,  # type: ignore[arg-type]
+        path, images=images, model=model, data=data, threads=threads, kernels=kernels,  # type: ignore[arg-type]
     )  # fmt: skip
     if on_start:
         on_start(opened)

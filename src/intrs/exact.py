@@ -66,8 +66,6 @@ def _as_written(value: object) -> str:
     """The text of a number, or of something that is none and will be refused."""
     if isinstance(value, bool):
         return "a truth value"
-    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
-        return repr(float(value))
     try:
         return str(value)
     except ValueError:

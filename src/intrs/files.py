@@ -118,6 +118,10 @@ def _sync(descriptor: int) -> None:
 # --- Locks -----------------------------------------------------------------------------------------------------------
 
 
+class ExistsError(ResultsError):
+    """What is to be written is there already."""
+
+
 class BusyError(ResultsError):
     """Another process holds the lock."""
 

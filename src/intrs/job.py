@@ -6,7 +6,7 @@ import platform
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from intrs import results
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
-MOST_RECOUNTED = 10_000  # samples, when a run is resumed
+MOST_RECOUNTED = 2000  # samples, when a run is resumed
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +137,10 @@ def begin(job: Job, out: Path | None, *, resume: bool = False, overwrite: bool =
     check_decisive(job)
     if not resume:
         return job, results.create(out, job.run, overwrite=overwrite)
+    check = partial(_check_votes, job, out)
     if old and old.stages != job.run.stages:
-        return job, results.extend(out, job.run)
-    writer = results.resume(out, job.run, job.indices)
-    try:
-        _check_last(job, writer)
-    except BaseException:
-        writer.close()
-        raise
-    return job, writer
+        return job, results.extend(out, job.run, check)
+    return job, results.resume(out, job.run, job.indices, check)
 
 
 def _continued(path: Path, old: Run, job: Job) -> Run:
@@ -162,20 +157,26 @@ def _continued(path: Path, old: Run, job: Job) -> Run:
     return replace(run, stages=stages, request=replace(run.request, n=stages.last.n))
 
 
-def _check_last(job: Job, writer: Writer) -> None:
-    """Count some votes of the last line again: lines of another seed, network or noise must not be continued.
+def _check_votes(job: Job, path: Path, rows: Sequence[Row]) -> None:
+    """Count some votes again: lines of another seed, network or noise must not be continued.
 
-    Floats may differ from machine to machine without anyone's fault, so they are not compared.
+    Votes of which nearly all are for one class would be the same under many seeds, so the lines with the most divided
+    votes are taken. Floats may differ from machine to machine without anyone's fault, so they are not compared.
     """
-    if not writer.rows or not job.run.noise.on_integers:
+    if not job.run.noise.on_integers:
         return
-    row, position = writer.rows[-1], job.positions[len(writer.rows) - 1]
-    first, counts = (SELECTION, row.counts0) if job.run.n0 else (0, row.counts)
-    if sum(counts) <= MOST_RECOUNTED and job.sample(position, first, sum(counts)).counts != counts:
-        raise ResultsError(
-            f"cannot resume {writer.path}: the votes on its last line (image {row.idx}) are not those of this run's "
-            "model, seed and noise, whatever its description says; it may be the description of another file"
-        )
+    first = SELECTION if job.run.n0 else 0
+    told = [(row.counts0 if job.run.n0 else row.counts, place) for place, row in enumerate(rows)]
+    budget = MOST_RECOUNTED
+    for counts, place in sorted(told, key=lambda each: max(each[0]) / max(sum(each[0]), 1)):
+        budget -= sum(counts)
+        if budget < 0 and place != len(rows) - 1:
+            break
+        if job.sample(job.positions[place], first, sum(counts)).counts != counts:
+            raise ResultsError(
+                f"cannot resume {path}: the votes for image {rows[place].idx} are not those of this run's model, seed "
+                "and noise, whatever its description says; it may be the description of another file"
+            )
 
 
 def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None) -> None:
@@ -306,7 +307,8 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
 def trained_sigma(model: Model) -> str:
     """The sigma that a model was trained for; SettingsError if it does not say."""
     if not model.trained_sigma:
-        raise SettingsError(f"{model.name} does not say for which noise it was trained; give sigma, such as 0.25")
+        who = model.name or "a network that is not a file"
+        raise SettingsError(f"{who} does not say for which noise it was trained; give sigma, such as 0.25")
     return model.trained_sigma
 
 

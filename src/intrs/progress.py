@@ -15,6 +15,8 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from intrs.errors import SettingsError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +42,8 @@ def reporting(progress: Shown) -> Iterator[OnProgress | None]:
     """The callback for whatever the caller gave: a function, True, False or None."""
     if callable(progress):
         yield progress
+    elif progress not in (True, False, None):
+        raise SettingsError(f"progress: expected a function, True, False or None, got {type(progress).__name__}")
     elif progress is False or (progress is None and not (_in_notebook() or _on_terminal())):
         yield None
     else:
@@ -76,7 +80,7 @@ class _Display:
             self._work, self._pace = (progress.total, progress.unit), Pace(progress.done)
             self.begin(progress)
         rate = self._pace.after(progress.done)
-        left = duration((progress.total - progress.done) / rate) if rate else ""
+        left = duration((progress.total - progress.done) / rate) if rate and progress.done < progress.total else ""
         self.show(progress, rate_text(rate, progress.unit) if rate else "", left)
 
     def begin(self, progress: Progress) -> None:
@@ -108,7 +112,7 @@ class _TerminalBar(_Display):
         self._bar.start()
 
     def show(self, progress: Progress, rate: str, left: str) -> None:
-        words = ", ".join([rate, f"{left} left"]) if rate else ""
+        words = ", ".join(word for word in (rate, f"{left} left" if left else "") if word)
         self._bar.update(self._task, completed=progress.done, description=progress.note, words=words)
 
     def close(self) -> None:

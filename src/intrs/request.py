@@ -8,6 +8,7 @@ imported here: the command line takes its defaults from these classes.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -98,7 +99,7 @@ def _parts(value: Any, name: str) -> list[Any]:
     if isinstance(value, str):
         return value.split(",")
     try:
-        return list(value)
+        return [value] if isinstance(value, numbers.Real) else list(value)
     except TypeError:
         raise SettingsError(f"{name}: expected several numbers, such as [0.25, 0.5], got {shown(value)}") from None
 

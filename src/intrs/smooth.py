@@ -6,12 +6,14 @@ that were kept can be judged again under another alpha or bound.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
-from intrs.errors import IntrsError, SettingsError
+from intrs.errors import DataError, IntrsError, ModelError, SettingsError
 from intrs.exact import Count, Number, parse_count, parse_seed
 from intrs.network import Network
 from intrs.noise import Noise
@@ -20,7 +22,7 @@ from intrs.request import Certify, Predict
 from intrs.votes import SELECTION, Classifier, Samples, Votes, check_image, content_index, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -93,6 +95,11 @@ class Smooth:
         threads: Count = 0,
         kernels: str = "",
     ) -> None:
+        if not callable(base) and not isinstance(base, Network):
+            got = type(base).__name__
+            raise ModelError(f"expected a Network or a callable that classifies images, got {got}; load a file first")
+        if isinstance(base, Network) and classes not in (None, base.classes):
+            raise SettingsError(f"classes = {classes}, but the network has {base.classes}; leave classes out")
         settle = object.__setattr__
         settle(self, "base", base)
         settle(self, "noise", _noise(noise, sigma))
@@ -102,6 +109,9 @@ class Smooth:
         settle(self, "classes", base.classes if isinstance(base, Network) else classes)
         settle(self, "threads", parse_count(threads, "threads", 0))
         settle(self, "kernels", kernels)
+        self.certifier(1, Certify.n, Certify.alpha)  # refuses a bound and a form that do not fit the noise
+        if isinstance(base, Network) and not self.noise.on_integers:
+            raise SettingsError("continuous noise is not for integer networks; intrs.float_engine runs their files")
 
     def certify(
         self,
@@ -126,7 +136,7 @@ class Smooth:
         pixels, n0, n = check_image(image), parse_count(n0, "n0"), parse_count(n, "n")
         certifier = self.certifier(pixels.size, n, alpha)  # refuses wrong settings before anything is sampled
         at = content_index(pixels) if index is None else index
-        if radii or precision is not None:
+        if len(radii) or precision is not None:
             stages = Stages.of(n, radii, precision, give_up)
             stages.rules(certifier)  # refuses too
             return self._certify_adaptively(pixels, at, n0, certifier, stages, progress)
@@ -139,8 +149,8 @@ class Smooth:
     ) -> Iterator[Certified | Abstained]:
         """`certify` for one image after another; settings are those of `certify`.
 
-        The noise of each image is addressed by its place, 0, 1, 2, ..., or by `indices`: those of a data set give the
-        same votes as `intrs.certify` on it.
+        The noise of each image is addressed as in `certify`, or by `indices`. The images of a data set have indices of
+        their own, which give the same votes as `intrs.certify` on it.
         """
         for index, image in self._indexed(images, indices):
             yield self.certify(image, index=index, **settings)
@@ -169,17 +179,22 @@ class Smooth:
     @staticmethod
     def _indexed(
         images: Indexed | Iterable[NDArray[Any]], indices: Iterable[int] | None
-    ) -> Iterator[tuple[int, NDArray[Any]]]:
-        known = getattr(images, "indices", None) if indices is None else indices
-        pixels: Any = getattr(images, "images", images)
-        if known is None:
-            yield from enumerate(pixels)
-        else:
-            yield from ((int(index), image) for index, image in zip(known, pixels, strict=True))
+    ) -> Iterator[tuple[int | None, NDArray[Any]]]:
+        data: Any = images if hasattr(images, "images") else None
+        known = data.indices if data is not None and indices is None else indices
+        pixels: Any = images if data is None else data.images
+        if not isinstance(pixels, Iterable):
+            raise DataError(f"expected images one after another, got {type(pixels).__name__}")
+        places = iter(known) if known is not None else repeat(None)
+        for image in pixels:
+            index = next(places, False)
+            if index is False:
+                raise SettingsError("there are fewer indices than images")
+            yield index, image
 
     def samples(self, index: int, first: int, count: int) -> Samples:
         """Samples first .. first + count - 1 of the image with this index, under this seed."""
-        return Samples(self.seed, int(index), first, count)
+        return Samples(self.seed, index, first, count)
 
     def sample(self, image: NDArray[Any], samples: Samples, progress: OnProgress | None = None) -> Votes:
         """Votes over these samples."""

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from intrs.results import Row, Run
 
 
+class MovedError(ResultsError):
+    """The model or the data that results were made from is not where it was, or is another one."""
+
+
 @dataclass(frozen=True)
 class Verified:
     """What `verify` found; true if all is equal bit for bit."""
@@ -86,6 +90,8 @@ class Verification:
                 progress(Progress(i, len(self.rows), "images", f"line {i + 1} of {len(self.rows)}"))
             if fault := self._fault(i, row, position):
                 return f"line {i + 2} (image {row.idx}): {fault}"
+        if progress:
+            progress(Progress(len(self.rows), len(self.rows), "images", "all lines"))
         return None
 
     def _fault(self, i: int, row: Row, position: int) -> str | None:
@@ -93,7 +99,9 @@ class Verification:
         for name, found, wanted in (("idx", row.idx, index), ("label", row.label, label)):
             if found != wanted:
                 return f"{name} is {found}, should be {wanted}"
-        return difference(row, self.job.answer(position)) if i in self.again else self.job.judge.fault(row)
+        if fault := self.job.judge.fault(row):  # first, because a file may claim any number of samples
+            return fault
+        return difference(row, self.job.answer(position)) if i in self.again else None
 
     def _excuse(self) -> str:
         """Floats may differ without anyone's fault."""
@@ -150,23 +158,24 @@ def _own(path: Path, what: str, spec: str, names: tuple[str, ...]) -> str:
     A results file from someone else may name any path of this machine, so others are opened only when asked for.
     """
     if not spec:
-        raise ResultsError(f"{path} was made from a {what} that has no file; pass the {what}")
-    place = Path(spec)
-    if spec in names and not place.exists():
+        raise MovedError(f"{path} was made from a {what} that has no file; pass the {what}")
+    beside, here = path.parent / spec, Path(spec)
+    if spec in names and not here.exists():
         return spec
-    if not place.exists():
-        raise ResultsError(f"{path} was made from the {what} {spec}, which is not here; say where the {what} is now")
+    if not beside.exists() and not here.exists():
+        raise MovedError(f"{path} was made from the {what} {spec}, which is not here; say where the {what} is now")
+    place = beside if beside.exists() else here
     if spec not in names and not place.resolve().is_relative_to(path.resolve().parent):
-        raise ResultsError(
+        raise MovedError(
             f"{path} names the {what} {spec}, which lies outside the folder of the results. What a results file names "
             f"is opened only when asked for: pass it as the {what} if you trust it"
         )
-    return spec
+    return str(place)
 
 
 def _check_same(path: Path, what: str, kind: str, found: str, wanted: str) -> None:
     if found != wanted:
-        raise ResultsError(
+        raise MovedError(
             f"{path}: the {what} is not the one that these results were made from: its {kind} is {found}, not {wanted}"
         )
 

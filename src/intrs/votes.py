@@ -57,8 +57,9 @@ class Samples:
     count: int
 
     def __post_init__(self) -> None:
-        for name, parsed in (("seed", parse_seed(self.seed)), ("image", _index(self.image))):
-            object.__setattr__(self, name, parsed)
+        for name in ("image", "first", "count"):
+            object.__setattr__(self, name, _index(getattr(self, name), name))
+        object.__setattr__(self, "seed", parse_seed(self.seed))
         if not 0 <= self.image <= MAX_IMAGE_INDEX:
             raise SettingsError(f"the image index must lie in 0 .. 2**32 - 1, got {self.image}")
         limit = SELECTION if self.first < SELECTION else LAST_ADDRESS
@@ -128,11 +129,11 @@ class Votes:
         return replace(self, counts=counts, samples=replace(mine, count=mine.count + theirs.count))
 
 
-def _index(image: SupportsIndex) -> int:
+def _index(value: SupportsIndex, name: str) -> int:
     try:
-        return operator.index(image)
+        return operator.index(value)
     except TypeError:
-        raise SettingsError(f"the image index must be an integer, got {shown(image)}") from None
+        raise SettingsError(f"{name}: expected an integer, got {shown(value)}") from None
 
 
 def content_index(image: NDArray[Any]) -> int:
@@ -162,6 +163,12 @@ def count(
     takes every core; it speeds up integer networks only. classes is needed for a callable that returns labels.
     """
     pixels = check_image(image)
+    if not isinstance(samples, Samples) or not hasattr(noise, "on_integers"):
+        raise SettingsError(
+            f"expected a Noise and Samples(seed, image, first, count), got {shown(noise)}, {shown(samples)}"
+        )
+    if not isinstance(kernels, str):
+        raise SettingsError(f"kernels: expected the name of a kernel set, got {shown(kernels)}")
     if isinstance(network, Network):
         counts = _network_votes(network, pixels, noise, samples, threads, kernels, progress)
     else:
@@ -269,15 +276,20 @@ def _callable_votes(
 
 def _labels(answer: Any, size: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """What a callable returned, as labels and the number of classes."""
-    array = np.asarray(answer)
+    try:
+        array = np.asarray(answer)
+    except ValueError:
+        raise ModelError("the classifier returned lists of different lengths; return one array") from None
     if classes in (None, 1) and array.ndim == 2 and array.shape[1] == 1:
         raise ModelError(
             "the classifier returns one score per image, which would be one class that always wins; "
             "return labels 0 and 1 and pass classes=2, or return two scores"
         )
     if array.ndim == 2 and len(array) == size and (classes is None or array.shape[1] == classes):
-        if array.dtype.kind == "f" and np.isnan(array).any():
-            raise ModelError("the classifier returned NaN among its scores, so its answer is undefined")
+        if array.dtype.kind not in "iuf":
+            raise ModelError(f"the classifier must return real scores, got {array.dtype}")
+        if array.shape[1] == 0 or np.isnan(array).any():
+            raise ModelError("the classifier returned NaN among its scores, or none, so its answer is undefined")
         return np.argmax(array, axis=1), array.shape[1]
     if array.shape != (size,) or array.dtype.kind not in "iu":
         raise ModelError(

@@ -417,7 +417,7 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 _count = _argument(lambda text: parse_count(text, "number"))
 _whole = _argument(lambda text: parse_count(text, "number", 0))
-_threads = _argument(lambda text: parse_count(text, "threads", 1, MOST["threads"]))
+_threads = _argument(lambda text: parse_count(text, "threads", 0, MOST["threads"]))
 _seed = _argument(parse_seed)
 
 

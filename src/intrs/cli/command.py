@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from intrs.cli.arguments import parse
 from intrs.cli.screen import BROKEN_PIPE, INTERRUPTED, MISTAKE, complain
 from intrs.errors import IntrsError
+from intrs.files import ExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
         if sys.stdout:
             sys.stdout.flush()
     except IntrsError as error:
-        complain(str(error))
+        complain(f"{error}{_advice(error, argv)}")
         return MISTAKE
     except MemoryError:
         complain("not enough memory; fewer --threads need less")
@@ -45,6 +46,15 @@ def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
         complain(f"cannot write to the standard output: {error.strerror or error}")
         return MISTAKE
     return code
+
+
+def _advice(error: IntrsError, argv: list[str]) -> str:
+    """What the library's words mean in options."""
+    if not isinstance(error, ExistsError):
+        return ""
+    return (
+        "\n" + ("--resume continues it, " if argv[:1] in (["certify"], ["predict"]) else "") + "--overwrite replaces it"
+    )
 
 
 def _give_up_stdout() -> None:

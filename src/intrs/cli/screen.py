@@ -28,7 +28,10 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """A message on the standard error stream."""
-    print(f"intrs: {printable(text)}", file=sys.stderr, flush=True)
+    lines = (
+        printable(text).replace("\n  ", "\n").replace("\n", "\n  ")
+    )  # a name with a line break begins no line of ours
+    print(f"intrs: {lines}", file=sys.stderr, flush=True)
 
 
 def share(part: int, whole: int) -> str:

@@ -8,6 +8,7 @@ from intrs import api
 from intrs.cli.screen import complain, say, show
 from intrs.errors import ResultsError
 from intrs.progress import duration
+from intrs.verification import MovedError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -23,7 +24,7 @@ def verify(args: Namespace) -> int:
     settings = {name: getattr(args, name) for name in ("images", "model", "data", "threads", "kernels")}
     try:
         found = api.verify(args.results, **settings, progress=True, on_start=_announce)
-    except ResultsError as error:
+    except MovedError as error:
         raise ResultsError(f"{error}\n--model and --data say where the model and the data are now") from None
     if found:
         say(str(found))

@@ -20,6 +20,7 @@ from intrs import zoo
 from intrs.certificate import parse_alpha
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import plain
+from intrs.files import open_regular
 from intrs.noise import parse_sigma
 from intrs.reports.runs import METHODS, PAPERS, paper
 
@@ -158,7 +159,7 @@ def read_plan(path: Path | None) -> Plan:
 
 
 def _bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise SettingsError("too large for a plan")

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from intrs.errors import SettingsError
+from intrs.errors import ResultsError, SettingsError
 from intrs.exact import parse_fraction, plain
 from intrs.metrics import show
 from intrs.metrics.shares import Mean, Share
@@ -36,8 +36,8 @@ class Answer:
     """What one line says of one image."""
 
     idx: int
-    label: int
-    predict: int | None  # None: abstained
+    truth: int  # the true class
+    label: int | None  # the class that was returned, as in every outcome; None: abstained
     square: Fraction | None  # the certified radius squared, in units of the pixel range; None: abstained
     majority: int | None = None  # the class with most votes, whether or not that was enough; None: not recorded
 
@@ -51,7 +51,7 @@ class Answer:
     @property
     def correct(self) -> bool:
         """Whether a class was returned, and the right one."""
-        return self.predict == self.label
+        return self.label == self.truth
 
     @property
     def certified(self) -> bool:
@@ -97,6 +97,9 @@ class Results:
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
+
+    def __getitem__(self, place: int) -> Answer:
+        return self.answers[place]
 
     def __repr__(self) -> str:
         return show.text(self)
@@ -171,6 +174,8 @@ class Results:
         0.25, "0.25", "1/4" and Fraction(1, 4) are the same radius. The share of all images is what the field reports;
         the share of the answered ones is the paper's formula.
         """
+        if not self.has_radii and _exact(radius) > 0:
+            raise ResultsError(f"{self.source}: these are predictions, which have no radius; ask for radius 0")
         if of not in DENOMINATORS:
             raise SettingsError(f"shares are of {' or '.join(DENOMINATORS)}, not of {of!r}")
         return Share(_at_least(self._right, _exact(radius)), len(self if of == "all" else self._squares))
@@ -182,7 +187,7 @@ class Results:
 
     def plain_accuracy(self) -> Share | None:
         """Images whose class with most votes is the right one, abstentions or not; None if votes were not kept."""
-        majorities = [(answer.majority, answer.label) for answer in self if answer.majority is not None]
+        majorities = [(answer.majority, answer.truth) for answer in self if answer.majority is not None]
         if not majorities:
             return None
         return Share(sum(majority == label for majority, label in majorities), len(majorities))
@@ -192,7 +197,7 @@ class Results:
 
         None without images, and for an adaptive run: sampling stopped short of what could be certified.
         """
-        if self.run and self.run.stages:
+        if not self.has_radii or (self.run and self.run.stages):
             return None
         return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self])
 

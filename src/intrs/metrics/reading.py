@@ -112,11 +112,11 @@ def check_comparable(runs: Sequence[Results]) -> None:
     labels: dict[int, tuple[int, str]] = {}
     for found in runs:
         for answer in found:
-            label, path = labels.setdefault(answer.idx, (answer.label, found.source))
-            if label != answer.label:
+            label, path = labels.setdefault(answer.idx, (answer.truth, found.source))
+            if label != answer.truth:
                 raise ResultsError(
                     f"{path} and {found.source} are about different data: image {answer.idx} is of class {label} in "
-                    f"one and {answer.label} in the other. One picture of both would mislead; make one for each"
+                    f"one and {answer.truth} in the other. One picture of both would mislead; make one for each"
                 )
     _check_common(runs)
 

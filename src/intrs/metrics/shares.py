@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist, fmean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 from intrs.certificate import lower_bound, upper_bound
 
@@ -18,9 +18,12 @@ CONFIDENCE = Fraction(95, 100)
 FEWEST_FOR_NORMAL = 30  # images; below, the normal interval of a mean says little
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Share:
-    """part of whole images. The interval is Clopper and Pearson's: exact, whatever the true share is."""
+    """part of whole images, which compares and multiplies as the number that it is.
+
+    The interval is Clopper and Pearson's: exact, whatever the true share is.
+    """
 
     part: int
     whole: int
@@ -38,6 +41,34 @@ class Share:
     def __float__(self) -> float:
         """The value; NaN if there is no whole."""
         return math.nan if self.value is None else self.value
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Share):
+            return (self.part, self.whole) == (other.part, other.whole)
+        return float(self) == other
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return float(self) < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return float(self) <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return float(self) > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return float(self) >= float(other)
+
+    def __mul__(self, factor: float) -> float:
+        return float(self) * factor
+
+    __rmul__ = __mul__
+
+    def __round__(self, digits: int = 0) -> float:
+        return round(float(self), digits)
 
     def __repr__(self) -> str:
         if self.interval is None:

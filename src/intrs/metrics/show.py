@@ -110,19 +110,27 @@ def dataframe(found: Results) -> Any:
     answers = found.answers
     columns: dict[str, Any] = {
         "idx": [answer.idx for answer in answers],
-        "label": [answer.label for answer in answers],
-        "predict": pandas.array([answer.predict for answer in answers], dtype="Int64"),
-        "certified": pandas.array([answer.certified for answer in answers], dtype=bool),
-        "radius": pandas.array([answer.radius if answer.certified else None for answer in answers], dtype="Float64"),
+        "label": [answer.truth for answer in answers],
+        "predict": pandas.array([answer.label for answer in answers], dtype="Int64"),
+        **(_certificates(found, pandas) if found.has_radii else {}),
         "correct": pandas.array([answer.correct for answer in answers], dtype=bool),
     }
     return pandas.DataFrame(columns | (_of_rows(found, pandas) if found.run else {}))
 
 
+def _certificates(found: Results, pandas: Any) -> dict[str, Any]:
+    """What only certificates have. The radius of an abstention is 0, so that means over all images are right."""
+    return {
+        "certified": pandas.array([answer.certified for answer in found], dtype=bool),
+        "radius": [answer.radius for answer in found],
+    }
+
+
 def _of_rows(found: Results, pandas: Any) -> dict[str, Any]:
     """The columns that only results of intrs have."""
     rows, columns = found.rows, dict[str, Any]()
-    columns["radius_sq"] = pandas.array([row.radius_sq for row in rows], dtype="Int64")
+    if found.has_radii:
+        columns["radius_sq"] = pandas.array([row.radius_sq for row in rows], dtype="Int64")
     columns |= {name: [getattr(row, name) for row in rows] for name in VOTES}
     columns["seconds"] = [seconds(row) for row in rows]
     if found.run and found.run.stages:

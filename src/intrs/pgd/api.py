@@ -63,7 +63,7 @@ def attack(
     settings = locals()
     opened = open_model(model)
     images = data if isinstance(data, Images) else open_data(data, split)
-    name = os.fspath(data) if isinstance(data, str | os.PathLike) else images.name
+    name = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
     request = Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)})
     with reporting(progress) as report:
         return pgd.attack(request, Path(outdir), model=opened, data=images, progress=report, announce=on_start)

@@ -98,10 +98,10 @@ def _belongs(found: Results, images: Images, *, strict: bool) -> bool:
         return images.sha256 == found.run.data_sha256
     labels = dict(zip(images.indices.tolist(), images.labels.tolist(), strict=True))
     common = [answer for answer in found.answers if answer.idx in labels]
-    if wrong := next((answer for answer in common if answer.label != labels[answer.idx]), None):
+    if wrong := next((answer for answer in common if answer.truth != labels[answer.idx]), None):
         raise DataError(
             f"{images.name} is not what {found.source} is about: image {wrong.idx} is of class {labels[wrong.idx]} in "
-            f"the data and {wrong.label} in the log"
+            f"the data and {wrong.truth} in the log"
         )
     return bool(common)
 
@@ -133,7 +133,7 @@ def _card(pictures: dict[str, str], found: Results, line: int, images: Images, p
 def _answer(answer: Answer) -> dict[str, Any]:
     """The radius is rounded down: a page must not promise more than the file."""
     radius = None if answer.square is None else math.isqrt(math.floor(answer.square * 10**6)) / 1000
-    return {"idx": answer.idx, "label": answer.label, "predict": answer.predict, "radius": radius}
+    return {"idx": answer.idx, "label": answer.truth, "predict": answer.label, "radius": radius}
 
 
 def _votes(row: Row) -> dict[str, Any]:

@@ -58,13 +58,20 @@ def _block(entry: Entry) -> str:
     floats, parts = is_classical(found.run), found.parts or (found,)
     rows += _recorded(found.run, [part.run for part in parts if part.run])
     each = " (one command per part)" if len(parts) > 1 else ""
-    again = "\n".join(repeat(part.run, part.path) for part in parts if part.run and part.run.request.model)
-    verify = "\n".join(_verify(found.run, path) for path in found.paths)
+    again = "\n".join(repeat(part.run, part.path) for part in parts if part.run and _has_names(part.run))
+    verify = "\n".join(
+        _verify(part.run, path) for part in parts for path in part.paths if part.run and _has_names(part.run)
+    )
     return (
         _rows([(name, value) for name, value in rows if value])
         + (_command(f"Repeat the run{each}", again) if again else "")
         + (_command(VERIFY_FLOATS if floats else "Verify every line", verify) if verify else "")
     )
+
+
+def _has_names(run: Run) -> bool:
+    """Whether model and data can be found again by what was recorded; those that were in memory cannot."""
+    return bool(run.request.model and run.request.data)
 
 
 def _recorded(whole: Run, runs: Sequence[Run]) -> list[tuple[str, str]]:

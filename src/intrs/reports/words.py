@@ -192,12 +192,12 @@ def _of_predictions(runs: Sequence[Run]) -> list[str]:
 def _of_own_runs(runs: Sequence[Run], entries: Sequence[Entry]) -> list[str]:
     alphas = _list(plain(run.alpha) for run in runs)
     noises = _list(f"{run.noise.kind} Gaussian noise of σ {_sigma(run)}" for run in runs)
-    false = sum(e.run.alpha * e.results.answered().part for e in entries if e.run)
+    false = sum(e.run.alpha * len(e.results) for e in entries if e.run)  # an abstention was a try too
     floats = [run for run in runs if is_classical(run)]
     aside = ", the rounding of floats aside" if floats else ""
     return [
         f"Each answer claims more than is true with probability at most α = {alphas}, over its own random bits{aside}. "
-        f"Of all answers here, at most {float(false):.2g} are expected to do so.",
+        f"Over all images here, at most {float(false):.2g} such answers are expected.",
         "Every statement is about the smoothed classifier: the class that the network returns most often under "
         f"{noises}. It says nothing about the network without noise, nor about whether a class is correct.",
         *([_of_integers(mixed=bool(floats))] if len(floats) < len(runs) else []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from intrs.errors import ResultsError
-from intrs.files import named
+from intrs.files import named, open_regular
 from intrs.results.judging import columns_of
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row
 from intrs.results.run import read_run, sidecar_path
@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[Run, list[Row]]:
 
     Types and ranges are checked. `check_rows` compares each line with its votes, `intrs.verify` the votes themselves.
     """
-    with named(path, "read"), path.open("rb") as file:
+    with named(path, "read"), open_regular(path) as file:
         lines = read_lines(file, path)
     run = read_run(path)
     check_kind(path, run, lines)

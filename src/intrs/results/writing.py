@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Self
 
 from intrs.adaptive import Stages
 from intrs.errors import ResultsError
-from intrs.files import Appended, named, write_whole
+from intrs.files import Appended, ExistsError, named, write_whole
 from intrs.results.judging import check_rows
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, check_kind, header_of, may_begin, read, read_lines
 from intrs.results.run import SAME, differences, read_run, sidecar_path, write_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from intrs.results.rows import Row
@@ -33,6 +33,7 @@ class Writer:
         self.path = file.path
         self.rows = list(rows)
         self._file = file
+        self._described = sidecar_path(self.path).exists()
 
     def append(self, row: Row) -> None:
         """Write one line; on return it is with the operating system, and on disk every few seconds."""
@@ -46,6 +47,8 @@ class Writer:
             with self._kept_lines():
                 self._file.check()
                 self._file.sync()
+            if self._described and not sidecar_path(self.path).exists():
+                raise ResultsError(f"{sidecar_path(self.path)}, which describes {self.path}, was deleted meanwhile")
         finally:
             self._file.close()
 
@@ -92,16 +95,19 @@ class Memory:
 def create(path: Path, run: Run, *, overwrite: bool = False) -> Writer:
     """Begin a results file. An existing one is replaced only if asked, and only if it is one."""
     if not overwrite and (found := next((p for p in (path, sidecar_path(path)) if os.path.lexists(p)), None)):
-        raise ResultsError(f"{found} exists: resume the run, overwrite it, or choose another name for the results")
+        raise ExistsError(f"{found} exists: resume the run, overwrite it, or choose another name for the results")
     with _opened(path, new=not overwrite) as file:
         _check_description(path)
         return _begin(file, run)
 
 
-def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
+def resume(
+    path: Path, run: Run, indices: Sequence[int], check: Callable[[Sequence[Row]], object] | None = None
+) -> Writer:
     """Continue a results file after its last whole line, or begin it. indices: the images of the whole run, in order.
 
-    Refuses, naming the fields, if the file was made with other settings.
+    Refuses, naming the fields, if the file was made with other settings. `check` may raise what else is wrong with its
+    lines, before anything is changed.
     """
     with _opened(path) as file:
         old = read_run(path) if sidecar_path(path).exists() else None
@@ -115,13 +121,15 @@ def resume(path: Path, run: Run, indices: Sequence[int]) -> Writer:
             raise ResultsError(f"cannot resume {path}: {sidecar_path(path)}, which says how it was made, is missing")
         check_kind(path, old, lines)
         _check_order(path, lines.rows, indices)
+        if check:
+            check(lines.rows)
         file.cut(lines.size)
         found = {name: getattr(run.request, name) for name in ("model", "data", "max")}
         write_run(path, replace(old, request=replace(old.request, **found)))
         return Writer(file, lines.rows)
 
 
-def extend(path: Path, run: Run) -> Writer:
+def extend(path: Path, run: Run, check: Callable[[Sequence[Row]], object] | None = None) -> Writer:
     """Begin results that extend those in `path`, which are set aside as `set_aside_path` says.
 
     Nothing is lost if this is interrupted: the old lines are on disk under the other name before they are given up.
@@ -134,6 +142,8 @@ def extend(path: Path, run: Run) -> Writer:
         data = file.read()
         lines = read_lines(io.BytesIO(data), path)
         check_rows(path, replace(old, dimension=run.dimension, classes=run.classes), lines.rows)
+        if check:
+            check(lines.rows)
         aside = set_aside_path(path, run)
         if len(lines.rows) >= _lines_of(aside, old):  # fewer: this was interrupted before
             write_run(aside, old)
