@@ -306,8 +306,8 @@ def test_a_callable_that_returns_nan_or_no_numbers_is_refused(score: Any) -> Non
     ],
 )
 def test_a_wrong_smoothed_classifier_is_refused(wrong: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"base": NET, "sigma": 0.25} | wrong
     with pytest.raises(intrs.IntrsError, match=words):
-        given: dict[str, Any] = {"base": NET, "sigma": 0.25} | wrong
         intrs.Smooth(**given).certify(IMAGES[0], n=100)
 
 

@@ -753,7 +753,7 @@ def test_parts_must_agree_where_they_overlap(intrs: Intrs, here: Path) -> None:
     assert intrs(*ATTACK, "p1", *QUICK, "--first", "1")[0] == 0
     edit_table(here / "p1", "time", "0:00:09")
     pgd.join(["p0", "p1"], "fine")  # how long it took is not a difference
-    edit_table(here / "p1", "clean", "-1")
+    edit_table(here / "p1", "norm", "0.000001")
     assert "p0 and p1 differ on image 23: one was changed" in join_error("p0", "p1")
 
 
@@ -763,6 +763,8 @@ def test_parts_must_agree_where_they_overlap(intrs: Intrs, here: Path) -> None:
         (lambda a: edit_table(a, "idx", "4"), "not in order"),
         (lambda a: edit_table(a, "eps", "0.3"), "not in order"),
         (lambda a: edit_table(a, "counts", ",".join(["1"] * CLASSES)), "differ in its votes"),
+        (lambda a: edit_table(a, "predict", "1"), "but its votes say"),
+        (lambda a: edit_table(a, "clean", "-1"), "but its votes say"),
         (lambda a: (a / "eps-0.1.npz").write_bytes((a / "eps-0.3.npz").read_bytes()), "does not have it as"),
         (lambda a: (a / "eps-0.1.npz").unlink(), "eps-0.1.npz"),
         (lambda a: truncated(a / records.RECORDS), "finish the attack first"),
@@ -798,4 +800,4 @@ def test_a_network_and_arrays_are_attacked_too(here: Path) -> None:
     named = package.attack("tiny.onnx", "tiny.npz", here / "b", **settings)
     assert [row.counts for row in found.rows] == [row.counts for row in named.rows]
     assert found.settings.identity == named.settings.identity
-    assert (found.settings.request.model, found.settings.request.data) == ("", "arrays")
+    assert (found.settings.request.model, found.settings.request.data) == ("", "")

@@ -32,6 +32,7 @@ LEAST = {"first": 0, "skip": 1, "max": 1, "n0": 1, "n": 1, "threads": 0, "steps"
 MOST = {"threads": 1024}
 EXACT = ("sigma", "alpha", "give_up")
 LISTS = ("radii", "eps")
+FLAGS = ("adaptive",)
 TEXTS = ("model", "data", "split", "mean", "std", "kernels", "source")
 
 
@@ -85,7 +86,10 @@ def _settled(name: str, value: Any) -> Any:
         return _text(name, value)
     if name == "precision":
         return str(parse_percent(value, name))
-    return parse_seed(value) if name == "seed" else bool(value)
+    if name == "seed":
+        return parse_seed(value)
+    assert name in FLAGS, f"{name} is in none of the tables above"
+    return bool(value)
 
 
 def _exact(name: str, value: Any) -> str:

@@ -19,21 +19,21 @@ from intrs.exact import parse_seed, plain
 from intrs.job import engine_name, trained_sigma
 from intrs.model import Model, open_model
 from intrs.network import selected_kernels
-from intrs.noise import Noise
-from intrs.pgd import descent, records
+from intrs.pgd import descent, judging, records
 from intrs.pgd.attacked import Attacked
 from intrs.pgd.ball import Ball
+from intrs.pgd.judging import noise_of
 from intrs.pgd.victim import open_victim
 from intrs.progress import Progress
-from intrs.smooth import Predicted, judge_prediction
 from intrs.version import __version__
-from intrs.votes import Samples, Votes, count
+from intrs.votes import Samples, count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from intrs.noise import Noise
     from intrs.pgd.records import AttackRow, Records, Settings
     from intrs.pgd.victim import Victim
     from intrs.progress import OnProgress
@@ -57,7 +57,7 @@ class Campaign:
     @cached_property
     def noise(self) -> Noise | None:
         """None: the network is not smoothed."""
-        return _noise(self.settings.request)
+        return noise_of(self.settings.request)
 
     @property
     def seed(self) -> int:
@@ -110,12 +110,7 @@ class Campaign:
 
     def answer(self, counts: tuple[int, ...], index: int) -> int | None:
         """Algorithm 2 on votes, None for an abstention; the class itself without noise."""
-        if self.noise is None:
-            return counts.index(1)
-        found = Votes(counts, self.noise, Samples(self.seed, index, 0, sum(counts)))
-        alpha = parse_alpha(self.settings.request.alpha)
-        outcome = judge_prediction(found, math.prod(self.data.image_shape), alpha)
-        return outcome.label if isinstance(outcome, Predicted) else None
+        return judging.answer(self.settings, counts, index, math.prod(self.data.image_shape))
 
     def _index(self, position: int) -> int:
         return int(self.data.indices[position])
@@ -220,12 +215,7 @@ def _settled(request: Attack, model: Model, folder: Path) -> Attack:
         Ball.of(request.norm, eps)  # refuses what is out of range
     if len(set(request.eps)) < len(request.eps):
         raise SettingsError("eps names a radius twice")
-    return request if _noise(request) else replace(request, draws=1, n=1)
-
-
-def _noise(request: Attack) -> Noise | None:
-    """None if sigma is 0: the network itself is attacked."""
-    return None if request.sigma in (None, "0") else Noise.of(request.noise, request.sigma)
+    return request if noise_of(request) else replace(request, draws=1, n=1)
 
 
 def _seed(request: Attack, folder: Path) -> int:
@@ -236,7 +226,7 @@ def _seed(request: Attack, folder: Path) -> int:
 
 def _voting(victim: Victim, model: Model, request: Attack) -> tuple[Victim, str]:
     """The network that votes, and what runs it: under continuous noise ONNX Runtime, as in `intrs certify`."""
-    noise = _noise(request)
+    noise = noise_of(request)
     if noise is None or noise.on_integers:
         return victim, selected_kernels(request.kernels)
     engine = model.engine(request.pixels, request.mean, request.std, request.threads)

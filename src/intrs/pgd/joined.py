@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from intrs.data.npz import read_npz
 from intrs.errors import ResultsError, SettingsError
 from intrs.exact import plain
 from intrs.files import read_bounded
-from intrs.pgd import records
+from intrs.pgd import judging, records
 from intrs.pgd.attacked import Attacked
 
 if TYPE_CHECKING:
@@ -138,6 +139,9 @@ def _fault(part: AttackPart, i: int, radii: Sequence[str]) -> str | None:
         return f"the lines of {records.TABLE} are not in order"
     if any((row.clean_counts, row.counts) != _votes(record, k) for k, row in enumerate(rows)):
         return f"{records.TABLE} and {records.RECORDS} differ in its votes"
+    dimension = math.prod(next(iter(part.images.values())).image_shape)
+    if fault := next(filter(None, (judging.fault(part.settings, row, dimension) for row in rows)), None):
+        return fault
     for k, (row, images) in enumerate(zip(rows, part.images.values(), strict=True)):
         same = len(images) == len(part.rows) and (images.indices[i], images.labels[i]) == (row.idx, row.label)
         if not same or not np.array_equal(images.images[i], record["pixels"][k]):

@@ -43,7 +43,7 @@ class Victim:
 
 def open_victim(model: Model, request: Attack) -> Victim:
     """A float file of `intrs train`, or whatever `intrs.load` takes."""
-    if (path := model.path) and is_float(path):
+    if (path := model.path) and not model.is_quantized and is_float(path):
         if request.mean or request.std:
             raise ModelError(f"{path}: a float network normalises its images itself; leave mean and std out")
         net = load_float(path, request.pixels)
