@@ -168,10 +168,11 @@ void prove_conv(Conv& conv, Range input) {
   }
 }
 
-template <>
-Output read<Conv>(const Context& c) {
+// A Conv, or a kind with the same fields.
+template <class Kind>
+Output read_conv(const Context& c, bool twice) {
   Reader& in = c.in;
-  Conv conv;
+  Kind conv;
   c.want(1);
   const int32_t out = in.integer(1, kMaxSide, "output channels");
   conv.window.height = in.integer(1, kMaxKernel, "kernel height");
@@ -186,6 +187,7 @@ Output read<Conv>(const Context& c) {
           "groups and channels do not fit");
   conv.input_zero_point = code(in, "input zero point");
   conv.rescale = read_rescale(in, out);
+  conv.rescale.twice = twice;
   conv.output_zero_point = code(in, "output zero point");
   read_clamp(in, conv.clamp_low, conv.clamp_high);
   conv.wide = in.integer(0, 1, "wide") == 1;
@@ -198,6 +200,16 @@ Output read<Conv>(const Context& c) {
   const Shape shape = window_shape(conv.window, c.shape(0), out);
   const Range range = {conv.clamp_low, conv.clamp_high};
   return {std::move(conv), shape, range};
+}
+
+template <>
+Output read<Conv>(const Context& c) {
+  return read_conv<Conv>(c, false);
+}
+
+template <>
+Output read<ConvDouble>(const Context& c) {
+  return read_conv<ConvDouble>(c, true);
 }
 
 int64_t farthest(Range range, int32_t zero_point) {
@@ -252,17 +264,29 @@ Output read<AvgPool>(const Context& c) {
   return {pool, window_shape(pool.window, c.shape(0), c.shape(0).channels), {-128, 127}};
 }
 
-template <>
-Output read<Requantise>(const Context& c) {
+// A Requantise, or a kind with the same fields.
+template <class Kind>
+Output read_requantise(const Context& c, bool twice) {
   c.want(1);
-  Requantise layer;
+  Kind layer;
   layer.input_zero_point = code(c.in, "input zero point");
   layer.rescale = read_rescale(c.in, 1);
+  layer.rescale.twice = twice;
   layer.output_zero_point = code(c.in, "output zero point");
   read_clamp(c.in, layer.clamp_low, layer.clamp_high);
   prove_rescale({c.range(0).low - layer.input_zero_point, c.range(0).high - layer.input_zero_point}, layer.rescale, 0);
   const Range range = {layer.clamp_low, layer.clamp_high};
   return {std::move(layer), c.shape(0), range};
+}
+
+template <>
+Output read<Requantise>(const Context& c) {
+  return read_requantise<Requantise>(c, false);
+}
+
+template <>
+Output read<RequantiseDouble>(const Context& c) {
+  return read_requantise<RequantiseDouble>(c, true);
 }
 
 template <>
@@ -359,15 +383,20 @@ Network Network::parse(const uint8_t* bytes, size_t size) {
   return network;
 }
 
+const Conv* conv_of(const Operation& operation) {
+  if (const Conv* conv = std::get_if<Conv>(&operation)) return conv;
+  return std::get_if<ConvDouble>(&operation);
+}
+
 bool Network::wide() const {
-  const Conv* conv = std::get_if<Conv>(&layers.back().operation);
+  const Conv* conv = conv_of(layers.back().operation);
   return conv && conv->wide;
 }
 
 int64_t Network::multiply_adds() const {
   int64_t total = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (const Conv* conv = std::get_if<Conv>(&layers[i].operation)) {
+    if (const Conv* conv = conv_of(layers[i].operation)) {
       total += int64_t{shapes[i + 1].height} * shapes[i + 1].width * int64_t(conv->weights.size());
     }
   }

@@ -30,6 +30,7 @@ struct Window {  // how a kernel slides
 struct Rescale {  // one entry, or one per output channel
   std::vector<int32_t> multiplier;
   std::vector<int8_t> shift;
+  bool twice = false;  // rounded twice, as TOSA's DOUBLE_ROUND
   size_t at(int32_t channel) const { return multiplier.size() == 1 ? 0 : size_t(channel); }
 };
 
@@ -74,6 +75,10 @@ struct Requantise {
 
 struct Concat {};
 
+// The same layers with a RESCALE that rounds twice.
+struct ConvDouble : Conv {};
+struct RequantiseDouble : Requantise {};
+
 struct Pad {
   int32_t top = 0, bottom = 0, left = 0, right = 0;
   int32_t value = 0;
@@ -81,7 +86,9 @@ struct Pad {
 
 // The kinds of layers there are, in the order of their numbers in the canonical bytes, from 1 on. Readers and kernels
 // are looked up by these types; a kind without them does not compile.
-using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad>;
+using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad, ConvDouble, RequantiseDouble>;
+
+const Conv* conv_of(const Operation& operation);  // a Conv of either rounding; null for other kinds
 
 struct Layer {
   Operation operation;

@@ -21,12 +21,14 @@ from intrs.network import (
     AvgPool,
     Concat,
     Conv,
+    ConvDouble,
     Layer,
     MaxPool,
     Network,
     Pad,
     Quantiser,
     Requantise,
+    RequantiseDouble,
     Rescale,
 )
 
@@ -144,8 +146,14 @@ class _Builder:
             return zero_point, int(self.rng.choice([127, self.rng.integers(zero_point, 128)]))
         return int(self.rng.integers(-128, 20)), int(self.rng.integers(20, 128))
 
-    def _conv(self, x: int, kernel: tuple[int, int] | None = None, wide: bool = False) -> int:
+    def _conv_double(self, x: int) -> int:
+        return self._conv(x, twice=True)
+
+    def _conv(
+        self, x: int, kernel: tuple[int, int] | None = None, wide: bool = False, twice: bool | None = None
+    ) -> int:
         rng = self.rng
+        kind = ConvDouble if (twice if twice is not None else rng.random() < 0.2) else Conv
         head = kernel is not None
         kernel = kernel or KERNELS[rng.integers(len(KERNELS))]
         stride, dilation = (_pair(rng, (1, 1, 2, 3)), _pair(rng, (1, 1, 2, 3))) if not head else ((1, 1), (1, 1))
@@ -159,7 +167,7 @@ class _Builder:
         rescale = _random_rescale(rng, bound, weights[0].size, rng.random() < 0.6, wide)
         clamp = INT8 if wide else self._clamp(target)
         return self._push(
-            Conv((x,), weights, bias, groups, stride, dilation, pad, zero_point, rescale, target, clamp, wide)
+            kind((x,), weights, bias, groups, stride, dilation, pad, zero_point, rescale, target, clamp, wide)
         )
 
     def _conv_pad(self, shape: Shape, extent: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -183,11 +191,14 @@ class _Builder:
         source = self._code()
         return self._push(AvgPool((x,), *self._pool_window(x), source, self._near(source)))
 
-    def _requantise(self, x: int) -> int:
+    def _requantise_double(self, x: int) -> int:
+        return self._requantise(x, RequantiseDouble)
+
+    def _requantise(self, x: int, kind: type[Requantise] = Requantise) -> int:
         source = self._code()
         target = self._near(source)
         scale = _random_rescale(self.rng, np.array([255]), 1, False, False)
-        return self._push(Requantise((x,), source, scale, target, self._clamp(target)))
+        return self._push(kind((x,), source, scale, target, self._clamp(target)))
 
     def _add(self, x: int) -> int:
         partner = self._partner(x)
@@ -228,6 +239,8 @@ MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how
     Requantise: (1, _Builder._requantise),
     Concat: (1, _Builder._concat),
     Pad: (1, _Builder._pad),
+    ConvDouble: (2, _Builder._conv_double),
+    RequantiseDouble: (1, _Builder._requantise_double),
 }
 KINDS = tuple(kind for kind, (often, _) in MAKERS.items() for _ in range(often))
 

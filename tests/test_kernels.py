@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layers import add, conv, full, network, quantiser, rescale, scores_of
+from layers import add, conv, full, network, quantiser, rescale, scores_of, twice
 
 from intrs import _core
 from intrs.network import AvgPool, Conv, MaxPool, Network, Pad, Rescale
@@ -91,14 +91,15 @@ SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("rounding", [conv, lambda *a, **k: twice(conv(*a, **k))], ids=["once", "twice"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_shapes(kernels: str, name: str) -> None:
+def test_shapes(kernels: str, rounding: Callable[..., Conv], name: str) -> None:
     (height, width, channels), options = SHAPES[name]
     options = dict(options)
     kernel, out, groups = options.pop("kernel"), options.pop("out", 6), options.get("groups", 1)
     weights = RNG.integers(-128, 128, (out, *kernel, channels // groups))
     scale = Rescale(RNG.integers(2**30, 2**31, out).astype(np.int32), RNG.integers(40, 45, out).astype(np.int8))
-    first = conv(0, weights, rescale=scale, bias=RNG.integers(-999, 999, out).astype(np.int32), **options)
+    first = rounding(0, weights, rescale=scale, bias=RNG.integers(-999, 999, out).astype(np.int32), **options)
     start = network(height=height, width=width, channels=channels).quantiser
     shape = Network(start, (first,)).shapes[1]
     agree(Network(start, (first, scores_of(1, shape, seed=3))), images((height, width, channels)), kernels)
@@ -115,7 +116,8 @@ def test_extremes_of_depthwise_layers_and_tiles(kernels: str, weights: str, zero
         first = conv(0, EXTREME[weights]((16, 3, 3, 16 // groups)), groups=groups, stride=(stride, stride), **common)
         start = network(height=6, width=9, channels=16).quantiser
         made = Network(start, (first,)).shapes[1]
-        agree(Network(start, (first, scores_of(1, made))), images(shape), kernels)
+        for layer in (first, twice(first)):
+            agree(Network(start, (layer, scores_of(1, made))), images(shape), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -186,7 +188,7 @@ def test_layers_run_together(kernels: str, name: str) -> None:
         )
     end, shape = len(layers), Network(start, tuple(layers)).shapes[-1]
     square = RNG.integers(-128, 128, (shape[2], 1, 1, shape[2]))
-    layers += [conv(end, square, rescale=rescale(42)), add(end, end + 1)]
+    layers += [twice(conv(end, square, rescale=rescale(42))), add(end, end + 1)]
     layers += [conv(end + 2, square, rescale=rescale(42)), add(end + 3, end + 2), scores_of(end + 4, shape)]
     net = Network(start, tuple(layers))
     agree(net, images((height, width, 3), 5), kernels)
@@ -198,7 +200,8 @@ def test_every_kind_of_shift(kernels: str, shift: int) -> None:
     small = conv(
         0, RNG.integers(-2, 3, (4, 1, 1, 3)), rescale=Rescale(full(1, 2**30 + 12345), np.full(1, shift, np.int8))
     )
-    agree(network(small, scores_of(1, (4, 4, 4))), images((4, 4, 3)), kernels)
+    for layer in (small, twice(small)):
+        agree(network(layer, scores_of(1, (4, 4, 4))), images((4, 4, 3)), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -211,7 +214,8 @@ def test_a_channel_that_is_all_but_dead(kernels: str, groups: int) -> None:
     bias = RNG.integers(-(2**30), 2**30, 8).astype(np.int32)
     weights = RNG.integers(-128, 128, (8, 3, 3, 8 // groups))
     second = conv(1, weights, rescale=scale, groups=groups, pad=(1, 1, 1, 1), output_zero_point=-77, bias=bias)
-    agree(network(first, second, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
+    for layer in (second, twice(second)):
+        agree(network(first, layer, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)

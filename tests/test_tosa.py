@@ -13,7 +13,7 @@ from random_networks import random_images, random_network, traits
 
 from intrs.errors import IntrsError
 from intrs.exchange import tosa
-from intrs.network import Add, AvgPool, Concat, Conv, MaxPool, Network, Quantiser, Requantise, Rescale
+from intrs.network import Add, AvgPool, Concat, Conv, MaxPool, Network, Quantiser, Requantise, RequantiseDouble, Rescale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +67,11 @@ WANTED = {
         *("window stops in the padding", "window stops before the border"),
         *("zero point -128", "zero point 0", "zero point 127"),
     ),
+    "ConvDouble": (
+        *("one group", "groups", "depthwise", "depthwise with multiplier", "per channel", "per tensor", "wide", "int8"),
+        *("clamp", "no clamp", "multiplier 0", "largest multiplier", "dilated", "padded", "extreme bias"),
+    ),
+    "RequantiseDouble": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
     "Requantise": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
     "Concat": ("of 2", "of 3", "of 4"),
     "Pad": ("by something",),
@@ -138,6 +143,11 @@ def rounds_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite_attributes(monkeypatch, lambda op, values: [modes.get(v, v) if op == "RESCALE" else v for v in values])
 
 
+def rounds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = {"RoundingMode.DOUBLE_ROUND": "RoundingMode.SINGLE_ROUND"}
+    rewrite_attributes(monkeypatch, lambda op, values: [modes.get(v, v) if op == "RESCALE" else v for v in values])
+
+
 def rounds_the_quantiser_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite_attributes(monkeypatch, lambda op, values: (True,) if op == "ARITHMETIC_RIGHT_SHIFT" else values)
 
@@ -160,9 +170,9 @@ def ties_go_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounding term one too small: x.5 becomes x. It is minus the right rounding of minus the sum."""
     rescale = tosa._rescale
 
-    def wrong(graph: Any, x: Any, scale: Rescale, source: tuple[str, int], target: tuple[str, int]) -> Any:
-        if (source[0], target[0]) != ("INT32", "INT8"):
-            return rescale(graph, x, scale, source, target)
+    def wrong(graph: Any, x: Any, scale: Rescale, source: Any, target: Any, twice: bool = False) -> Any:
+        if twice or (source[0], target[0]) != ("INT32", "INT8"):
+            return rescale(graph, x, scale, source, target, twice)
         zero = tosa._per_channel(graph, 0)
         minus = graph.apply("SUB", [zero, x], x.shape, "INT32")
         result = graph.apply("SUB", [zero, rescale(graph, minus, scale, source, ("INT32", 0))], x.shape, "INT32")
@@ -188,6 +198,7 @@ def pools_the_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     "spoil",
     [
         rounds_twice,
+        rounds_once,
         ties_go_down,
         rounds_the_quantiser_twice,
         takes_one_from_the_quantiser,
@@ -234,15 +245,16 @@ def test_concat_of_one() -> None:
     assert differing_tensor(network, [np.full((1, 1, 1), 7)]) is None
 
 
-@pytest.mark.parametrize("shift", [8, 9, 62])
+@pytest.mark.parametrize("shift", [8, 9, 31, 32, 36, 62])
 @pytest.mark.parametrize("multiplier", [0, 1, 2**30, 2**31 - 1])
 def test_every_code_through_requantise(multiplier: int, shift: int) -> None:
     """At shift 8 a code less its zero point must stay in -128 .. 127; from 9 any zero point will do."""
     scale = Rescale(np.array([multiplier], np.int32), np.array([shift], np.int8))
     codes = np.arange(-128, 128).reshape(1, 1, 256)
     for zero_point in (0,) if shift == 8 else (-128, 0, 127):
-        network = small_network(Requantise((0,), zero_point, scale, 3), shape=codes.shape)
-        assert differing_tensor(network, [codes]) is None
+        for kind in (Requantise, RequantiseDouble):
+            network = small_network(kind((0,), zero_point, scale, 3), shape=codes.shape)
+            assert differing_tensor(network, [codes]) is None
 
 
 def test_every_pair_of_codes_through_add() -> None:

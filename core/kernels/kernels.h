@@ -79,10 +79,10 @@ struct KernelTable<std::variant<Kinds...>> : Kernel<Kinds>... {
     Kernel<Kind>::run(layer, in, out);
   }
 
-  // Functions Set::run, one for each kind.
+  // Functions Set::run, one for each kind, or for what the kind is derived from.
   template <class Set>
   static KernelTable of() {
-    return {Kernel<Kinds>{Set::run}...};
+    return {Kernel<Kinds>{[](const Kinds& layer, const Inputs& in, Out out) { Set::run(layer, in, out); }}...};
   }
 };
 

@@ -82,7 +82,7 @@ struct LanesLayers {
       });
       intrs_reciprocal(uint32_t(count), &multiplier, &shift);
       const Vec zero = V::broadcast(-count * (op.input_zero_point + V::kFlip));
-      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip});
+      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip, false});
       for (Vec& s : sum) s = V::rescale(V::add(s, zero), scale);
       V::store(out.at(out_y, out_x) + at, V::join(sum[0], sum[1], sum[2], sum[3]));
     });
@@ -92,7 +92,7 @@ struct LanesLayers {
     const In in = inputs[0];
     const int8_t shift = op.rescale.shift[0];
     if (shift > 54) return Plain::requantise(op, in, out);
-    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip});
+    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip, op.rescale.twice});
     const Vec zero = V::broadcast(-(op.input_zero_point + V::kFlip));
     const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
     const auto one = [&](Vec x) { return V::rescale(V::add(x, zero), scale); };

@@ -58,10 +58,14 @@ struct Scalar {
     }
   }
 
+  static int32_t rescaled(int32_t value, const Rescale& by, size_t entry) {
+    return intrs_rescale_as(value, by.multiplier[entry], by.shift[entry], by.twice);
+  }
+
   static void store(const Conv& op, int32_t channel, const int32_t* sum, uint8_t* pixel) {
     const size_t entry = op.rescale.at(channel);
     for (int32_t lane = 0; lane < kLanes; ++lane) {
-      const int32_t value = intrs_rescale(sum[lane], op.rescale.multiplier[entry], op.rescale.shift[entry]);
+      const int32_t value = rescaled(sum[lane], op.rescale, entry);
       const int64_t at = int64_t{channel} * kLanes + lane;
       if (op.wide) {
         reinterpret_cast<int32_t*>(pixel)[at] = value;
@@ -138,8 +142,7 @@ struct Scalar {
     for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
       const int8_t* from = codes(in, y, x, c);
       for (int32_t lane = 0; lane < kLanes; ++lane) {
-        const int32_t value =
-            intrs_rescale(from[lane] - op.input_zero_point, op.rescale.multiplier[0], op.rescale.shift[0]);
+        const int32_t value = rescaled(from[lane] - op.input_zero_point, op.rescale, 0);
         codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
       }
     });

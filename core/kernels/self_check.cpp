@@ -59,6 +59,22 @@ void append(Network& n, Operation operation, std::vector<int32_t> inputs, Shape 
   n.shapes.push_back(shape);
 }
 
+ConvDouble check_double(Conv conv) {
+  conv.rescale.twice = true;
+  return {std::move(conv)};
+}
+
+// Layers that round twice: directly, depthwise, by tiles, with a shift of 32 and less, and as wide as scores.
+void append_double(Network& n, Random& random) {
+  append(n, check_double(check_conv(random, 13, 30, 1, check_window(1, 2, 0))), {4}, {5, 4, 13});
+  append(n, check_double(check_conv(random, 30, 30, 30, check_window(3, 1, 1))), {4}, {9, 7, 30});
+  append(n, check_double(check_conv(random, 30, 30, 1, check_window(3, 1, 1))), {4}, {9, 7, 30});
+  Conv small = check_conv(random, 3, 13, 1, check_window(1, 1, 0));
+  small.rescale = {{1 << 20, 777777, 1 << 19}, {31, 30, 32}};
+  append(n, check_double(std::move(small)), {5}, {5, 4, 3});
+  append(n, RequantiseDouble{{-2, 9, -100, 101, {{1518500250}, {33}, true}}}, {5}, {5, 4, 13});
+}
+
 }  // namespace
 
 Network check_kinds() {
@@ -75,6 +91,7 @@ Network check_kinds() {
   append(n, Pad{0, 0, 1, 0, 4}, {8}, {3, 3, 13});
   append(n, check_conv(random, 30, 30, 30, check_window(3, 2, 1)), {4}, {5, 4, 30});  // depthwise of stride 2
   append(n, check_conv(random, 30, 30, 1, check_window(3, 1, 1)), {4}, {9, 7, 30});   // tiles, two in a row
+  append_double(n, random);
   append(n, check_scores(random, n.shapes[9]), {9}, {1, 1, 6});
   return n;
 }

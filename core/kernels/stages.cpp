@@ -87,11 +87,16 @@ int64_t kept(const Program& program, const Stage& stage) {
   return bytes;
 }
 
+template <class... Kinds>
+bool is_any(const Operation& operation) {
+  return (std::holds_alternative<Kinds>(operation) || ...);
+}
+
 // May this layer run by rows? A Conv without packed weights looks at the shape of its input, and so do pools.
 bool by_rows(const Program& program, size_t layer) {
   const Operation& operation = program.network.layers[layer].operation;
-  if (const Conv* conv = std::get_if<Conv>(&operation)) return program.packed[layer] && !conv->wide;
-  return std::holds_alternative<Add>(operation) || std::holds_alternative<Requantise>(operation);
+  if (const Conv* conv = conv_of(operation)) return program.packed[layer] && !conv->wide;
+  return is_any<Add, Requantise, RequantiseDouble>(operation);
 }
 
 // Tensors that only the next layer reads, where both may run by rows.

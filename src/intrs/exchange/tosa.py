@@ -128,7 +128,7 @@ def _conv(layer: Conv, graph: _Graph, x: _Value) -> _Value:
     extent = [d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.weights.shape[1:3], strict=True)]
     x, pad = _window(graph, x, extent, layer.stride, layer.pad, layer.input_zero_point)
     target = "INT32" if layer.wide else "INT8", layer.output_zero_point
-    result = _rescale(graph, _accumulate(graph, layer, x, pad), layer.rescale, ("INT32", 0), target)
+    result = _rescale(graph, _accumulate(graph, layer, x, pad), layer.rescale, ("INT32", 0), target, layer.ROUNDS_TWICE)
     return result if layer.wide else _clamp(graph, result, layer.clamp)
 
 
@@ -162,7 +162,7 @@ def _avg_pool(layer: AvgPool, graph: _Graph, x: _Value) -> _Value:
 @write.register
 def _requantise(layer: Requantise, graph: _Graph, x: _Value) -> _Value:
     source, target = ("INT8", layer.input_zero_point), ("INT8", layer.output_zero_point)
-    return _clamp(graph, _rescale(graph, x, layer.rescale, source, target), layer.clamp)
+    return _clamp(graph, _rescale(graph, x, layer.rescale, source, target, layer.ROUNDS_TWICE), layer.clamp)
 
 
 @write.register
@@ -219,12 +219,15 @@ def _widen(graph: _Graph, x: _Value, zero_point: int) -> _Value:
     return _rescale(graph, x, _one_scale(1 << UNIT, UNIT), ("INT8", zero_point), ("INT32", 0))
 
 
-def _rescale(graph: _Graph, x: _Value, scale: Rescale, source: tuple[str, int], target: tuple[str, int]) -> _Value:
+def _rescale(
+    graph: _Graph, x: _Value, scale: Rescale, source: tuple[str, int], target: tuple[str, int], twice: bool = False
+) -> _Value:
     """RESCALE; source and target are each a type and a zero point."""
     inputs = [x, graph.constant(scale.multiplier, "INT32"), graph.constant(scale.shift, "INT8")]
     inputs += [graph.constant([zero_point], kind) for kind, zero_point in (source, target)]
     per_channel = len(scale.multiplier) > 1
-    attributes = (True, "RoundingMode.SINGLE_ROUND", per_channel, False, False)
+    rounding = "RoundingMode.DOUBLE_ROUND" if twice else "RoundingMode.SINGLE_ROUND"
+    attributes = (True, rounding, per_channel, False, False)
     return graph.apply("RESCALE", inputs, x.shape, target[0], attributes)
 
 

@@ -1,4 +1,4 @@
-"""What a layer is: seven kinds, each a list of fields with one meaning.
+"""What a layer is: a few kinds, each a list of fields with one meaning.
 
 Every kind means what TOSA 1.0 (integer profile) says; `docs/arithmetic.md` derives each formula. Tensors hold int8
 codes of shape (height, width, channels). Fields are checked when a layer is made: what its bytes cannot hold raises
@@ -14,7 +14,7 @@ from intrs.errors import ModelError
 from intrs.network.parts import Array, Dims, Flag, Int, Ints, Nested, Part, Record, Source, fit_integers, integers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,7 +28,10 @@ INT8 = (-128, 127)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rescale(Record):
-    """TOSA RESCALE, single rounding: `(value * multiplier + (1 << (shift - 1))) >> shift`, 64-bit inside.
+    """TOSA RESCALE: `(value * multiplier + (1 << (shift - 1))) >> shift`, 64-bit inside.
+
+    That is single rounding. A layer that rounds twice (`ROUNDS_TWICE`), as TFLite does, adds 2**30 to the product if
+    value >= 0 and takes it away if value < 0, where shift > 31.
 
     One entry for all channels, or one per output channel. multiplier in 0 .. 2**31 - 1, shift in 2 .. 62,
     -2**(shift - 1) <= value < 2**(shift - 1).
@@ -75,6 +78,7 @@ class Layer(Record):
     inputs: tuple[int, ...]
     name: str = field(default="", kw_only=True)
     KIND: ClassVar[int]
+    ROUNDS_TWICE: ClassVar[bool] = False  # RESCALE with DOUBLE_ROUND
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -246,7 +250,29 @@ class Pad(Layer):
         return height + top + bottom, width + left + right, channels
 
 
-KINDS: dict[int, type[Layer]] = {kind.KIND: kind for kind in Layer.__subclasses__()}  # by their number in the bytes
+@dataclass(frozen=True, eq=False, repr=False)
+class ConvDouble(Conv):
+    """A Conv of which RESCALE rounds twice: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of TFLite."""
+
+    KIND: ClassVar[int] = 8
+    ROUNDS_TWICE: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RequantiseDouble(Requantise):
+    """A Requantise that rounds twice: QUANTIZE of TFLite, from int8 to int8."""
+
+    KIND: ClassVar[int] = 9
+    ROUNDS_TWICE: ClassVar[bool] = True
+
+
+def _all_kinds(kind: type[Layer]) -> Iterator[type[Layer]]:
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from _all_kinds(derived)
+
+
+KINDS: dict[int, type[Layer]] = {kind.KIND: kind for kind in _all_kinds(Layer)}  # by their number in the bytes
 
 
 def read_layer(source: Source, name: str = "") -> Layer:
