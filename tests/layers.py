@@ -19,6 +19,10 @@ def rescale(scale_shift: int = 36, count: int = 1) -> Rescale:
     return Rescale(full(count, 2**30), np.full(count, scale_shift, np.int8))
 
 
+def one_scale(multiplier: int, shift: int) -> Rescale:
+    return Rescale(full(1, multiplier), np.full(1, shift, np.int8))
+
+
 def quantiser(height: int = 4, width: int = 4, channels: int = 3) -> Quantiser:
     """Code = pixel - 128, saturating."""
     low, high = full(channels, -1), full(channels, 256)

@@ -12,7 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from intrs.network import Add, AvgPool, Concat, Conv, Layer, MaxPool, Network, Pad, Quantiser, Requantise, Rescale
+from intrs.network import (
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Mul,
+    Network,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    ScaledAdd,
+    Table,
+)
 
 Ints = NDArray[np.int64]
 
@@ -101,6 +116,27 @@ def _(layer: Add, a: Ints, b: Ints) -> Ints:
     (ma, mb), (za, zb) = layer.multipliers, layer.zero_points
     total = fits(fits((a - za) * ma) + fits((b - zb) * mb) + (1 << (layer.shift - 1)))
     return np.clip((total >> layer.shift) + layer.output_zero_point, *layer.clamp)
+
+
+@run.register
+def _(layer: Mul, a: Ints, b: Ints) -> Ints:
+    (za, zb), rounded = layer.zero_points, rescale_twice if layer.twice else rescale
+    return np.clip(rounded((a - za) * (b - zb), layer.rescale) + layer.output_zero_point, *layer.clamp)
+
+
+@run.register
+def _(layer: ScaledAdd, a: Ints, b: Ints) -> Ints:
+    za, zb = layer.zero_points
+    first = rescale_twice((a - za) << layer.left_shift, layer.rescale_a)
+    second = rescale_twice((b - zb) << layer.left_shift, layer.rescale_b)
+    total = fits(first - second if layer.subtract else first + second)
+    return np.clip(rescale_twice(total, layer.rescale_sum) + layer.output_zero_point, *layer.clamp)
+
+
+@run.register
+def _(layer: Table, x: Ints) -> Ints:
+    results: Ints = layer.table.astype(np.int64)
+    return np.asarray(results[x + 128])
 
 
 @run.register

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layers import conv, network, twice
+from layers import conv, network, one_scale, rescale, twice
+from random_networks import scaled_sum
 
 from intrs import _core
-from intrs.network import Conv, Rescale
+from intrs.network import Conv, MaxPool, Mul, Rescale, ScaledAdd, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from intrs.network import Layer
 
 SETS = [*_core.kernel_names(), "scalar-1", "scalar-5"]
 COUNT = 60_000  # of one network; a value is the bias of a channel without weights
@@ -89,6 +92,52 @@ def test_two_roundings_of_every_small_value(multiplier: int) -> None:
         layer = twice(biases(found, wide=True, output_zero_point=0))
         scores = network(layer, height=1, width=1, channels=1).scores(RESULT)
         assert scores[0].tolist() == [rounded_twice(*case) for case in found]
+
+
+PAIRS = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=2)  # of pixels; a code is a pixel less 128
+
+
+def results_of_pairs(layer: Layer, kernels: str) -> Any:
+    """What a layer that reads tensors 1 and 2 makes of every pair of codes."""
+    split = [conv(0, np.eye(2)[i].reshape(1, 1, 1, 2), rescale=rescale(30)) for i in (0, 1)]
+    pool = MaxPool((3,), (256, 256), (1, 1), (0, 0, 0, 0))
+    return network(*split, layer, pool, height=256, width=256, channels=2).trace(PAIRS, kernels)[3][..., 0]
+
+
+@pytest.mark.parametrize("scale", [(2**30, 37), (1518500250, 39), (2**30, 32), (2**31 - 1, 62), (3, 17)])
+@pytest.mark.parametrize("kernels", SETS)
+def test_every_product_is_exact(kernels: str, scale: tuple[int, int]) -> None:
+    (za, zb), (multiplier, shift) = (-128, 19), scale
+    products = ((PAIRS[..., 0] - 128 - za) * (PAIRS[..., 1] - 128 - zb)).ravel().tolist()
+    for twice_, exact in ((False, rounded_once), (True, rounded_twice)):
+        layer = Mul((1, 2), (za, zb), one_scale(multiplier, shift), 5, (-120, 127), twice_)
+        expected = [min(max(exact(p, multiplier, shift) + 5, -120), 127) for p in products]
+        assert results_of_pairs(layer, kernels).ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (0.5, 0.031, 0.4), (0.013, 0.02, 0.0031)])
+@pytest.mark.parametrize("kernels", SETS)
+def test_every_scaled_sum_is_exact(kernels: str, scales: tuple[float, float, float], subtract: bool) -> None:
+    """As TFLite derives the scales: those of the inputs by twice the larger one, shifted left by 20."""
+    (a, b, result), (za, zb) = scales, (-128, 19)
+    found = scaled_sum(a, b, result)
+    layer = ScaledAdd((1, 2), (za, zb), 20, *found, -7, subtract=subtract)
+    by_a, by_b, by_sum = ((int(scale.multiplier[0]), int(scale.shift[0])) for scale in found)
+    terms_a = [rounded_twice((code - za) << 20, *by_a) for code in range(-128, 128)]
+    terms_b = [rounded_twice((code - zb) << 20, *by_b) * (-1 if subtract else 1) for code in range(-128, 128)]
+    sums = [terms_a[i] + terms_b[k] for i, k in PAIRS.reshape(-1, 2)]
+    expected = [min(max(rounded_twice(total, *by_sum) - 7, -128), 127) for total in sums]
+    assert results_of_pairs(layer, kernels).ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("kernels", SETS)
+def test_every_entry_of_a_table(kernels: str) -> None:
+    for seed in range(20):
+        table = np.random.default_rng(seed).integers(-128, 128, 256, np.int8)
+        codes = np.random.default_rng(seed).permutation(256)
+        made = network(Table((0,), table), height=1, width=1, channels=256)
+        assert made.scores(codes.reshape(1, 1, 1, 256), kernels)[0].tolist() == table[codes].tolist()
 
 
 def test_the_example_of_the_documentation() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layers import add, conv, full, network, quantiser, rescale, scores_of, twice
+from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of, twice
 
 from intrs import _core
-from intrs.network import AvgPool, Conv, MaxPool, Network, Pad, Rescale
+from intrs.network import AvgPool, Conv, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +189,9 @@ def test_layers_run_together(kernels: str, name: str) -> None:
     end, shape = len(layers), Network(start, tuple(layers)).shapes[-1]
     square = RNG.integers(-128, 128, (shape[2], 1, 1, shape[2]))
     layers += [twice(conv(end, square, rescale=rescale(42))), add(end, end + 1)]
-    layers += [conv(end + 2, square, rescale=rescale(42)), add(end + 3, end + 2), scores_of(end + 4, shape)]
+    layers += [conv(end + 2, square, rescale=rescale(42)), Table((end + 3,), RNG.permutation(np.arange(-128, 128)))]
+    layers += [add(end + 4, end + 2), Mul((end + 2, end + 5), (-128, -5), one_scale(2**30, 37), -128)]
+    layers += [scores_of(end + 6, shape)]
     net = Network(start, tuple(layers))
     agree(net, images((height, width, 3), 5), kernels)
 
@@ -259,6 +261,38 @@ def test_quantiser_of_any_number_of_channels(kernels: str, channels: int) -> Non
         offset=RNG.integers(-(2**22), 2**22, channels).astype(np.int32),
     )
     agree(Network(varied, (scores_of(0, (7, 5, channels)),)), images((7, 5, channels)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("channels", [1, 4, 7, 40])
+def test_one_pixel_for_all_places(kernels: str, channels: int) -> None:
+    """Every layer of two inputs, with the pixel first or second, followed by a Conv that may run with it by rows."""
+    start, (height, width) = quantiser(31, 17, channels), (31, 17)
+    pixel = AvgPool((0,), (height, width), (1, 1), (0, 0, 0, 0), -128, -100)
+    scales = one_scale(1518500250, 31), one_scale(2**30, 32), one_scale(1518500250, 49)
+    square = RNG.integers(-128, 128, (channels, 3, 3, channels))
+    for inputs in ((0, 1), (1, 0)):
+        pairs = (
+            add(*inputs),
+            Mul(inputs, (-128, -100), one_scale(1518500250, 37), -128),
+            Mul(inputs, (-100, 17), one_scale(1518500250, 37), 3, twice=True),
+            ScaledAdd(inputs, (-128, 5), 20, *scales, 7),
+            ScaledAdd(inputs, (-128, 5), 20, *scales, 7, subtract=True),
+        )
+        for pair in pairs:
+            second = conv(2, square, rescale=rescale(44), pad=(1, 1, 1, 1))
+            shape = height, width, channels
+            agree(Network(start, (pixel, pair, second, scores_of(3, shape))), images(shape, 5), kernels)
+
+
+def test_a_pixel_that_the_layer_before_makes() -> None:
+    """It is no tensor that could be passed on by rows, though only the next layer reads it."""
+    start, shape = quantiser(20, 16, 40), (20, 16, 40)
+    gate = conv(0, RNG.integers(-128, 128, (40, *shape)), rescale=rescale(50))
+    layers = gate, Table((1,), np.arange(-128, 128)[::-1]), Mul((0, 2), (-128, -128), one_scale(2**30, 37), -128)
+    net = Network(start, (*layers, scores_of(3, shape)))
+    for kernels in SETS:
+        agree(net, images(shape, 5), kernels)
 
 
 def test_zero_groups_are_skipped() -> None:

@@ -46,6 +46,8 @@ inline int32_t four(const int8_t* weights) {
   return value;
 }
 
+constexpr int32_t kMostWithRoom = 54;  // a zero point shifted by more would leave 64 bits together with the product
+
 // RESCALE and output zero point of four channels: (value * multiplier + add) >> shift; if it rounds twice,
 // (value * multiplier + add - (value & sign)) >> shift, the sign bit being taken for a number, 2^31: a shift of more
 // than 31 has 2^30 in `add`, and the sign bit, so that 2^30 is added to positive values and taken from negative ones.

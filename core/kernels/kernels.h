@@ -62,7 +62,8 @@ struct Inputs {
 };
 
 // Runs one kind of layer: on whole tensors, or on the rows of the output that `out` shows, with every input beginning
-// at the first row that belongs to them.
+// at the first row that belongs to them. An input of which one pixel stands for all places has a pixel and a row of 0
+// bytes.
 template <class Kind>
 struct Kernel {
   void (*run)(const Kind&, const Inputs&, Out);

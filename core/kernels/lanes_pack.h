@@ -59,7 +59,8 @@ struct LanesPack {
 
   // Does the output zero point fit into what RESCALE adds? Not with the shifts of a channel that is all but dead.
   static bool has_room(const Conv& op) {
-    return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), [](int8_t shift) { return shift <= 54; });
+    return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(),
+                       [](int8_t shift) { return shift <= kMostWithRoom; });
   }
 
   static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, int32_t zero_point,

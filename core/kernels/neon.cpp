@@ -64,6 +64,7 @@ struct Vector : FourBlocks {
   static Vec broadcast(int32_t v) { return vdupq_n_s32(v); }
   static Vec bytes(int32_t v) { return vreinterpretq_s32_s8(vdupq_n_s8(int8_t(v))); }
   static Vec add(Vec a, Vec b) { return vaddq_s32(a, b); }
+  static Vec sub(Vec a, Vec b) { return vsubq_s32(a, b); }
   static Vec mul(Vec a, Vec b) { return vmulq_s32(a, b); }
   static Vec shift_right(Vec a, int by) { return vshlq_s32(a, vdupq_n_s32(-by)); }
   static Vec high(Vec a, Vec b) {
@@ -77,6 +78,25 @@ struct Vector : FourBlocks {
   static Vec channel(Vec v) {
     return vshrq_n_s32(k == 3 ? v : vshlq_n_s32(v, 24 - 8 * k), 24);
   }
+
+  struct Lookups {  // an index beyond a table of 64 leaves what was found before
+    uint8x16x4_t tables[4];
+
+    explicit Lookups(const uint8_t (&bytes)[256]) {
+      for (int i = 0; i < 4; ++i) {
+        for (int k = 0; k < 4; ++k) tables[i].val[k] = vld1q_u8(bytes + 64 * i + 16 * k);
+      }
+    }
+
+    Vec operator()(Vec v) const {
+      uint8x16_t index = vreinterpretq_u8_s32(v), found = vqtbl4q_u8(tables[0], index);
+      for (int i = 1; i < 4; ++i) {
+        index = vsubq_u8(index, vdupq_n_u8(64));
+        found = vqtbx4q_u8(found, tables[i], index);
+      }
+      return vreinterpretq_s32_u8(found);
+    }
+  };
 
   static Vec fours(const int32_t* v) { return vld1q_s32(v); }
   static Vec interleave8_low(Vec a, Vec b) {

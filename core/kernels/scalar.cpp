@@ -148,6 +148,41 @@ struct Scalar {
     });
   }
 
+  static void run(const Table& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t* from = codes(in, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) codes(out, y, x, c)[lane] = op.results[size_t(from[lane] + 128)];
+    });
+  }
+
+  static void run(const Mul& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t product = (from_a[lane] - op.zero_point_a) * (from_b[lane] - op.zero_point_b);
+        const int32_t value = rescaled(product, op.rescale, 0) + op.output_zero_point;
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value, op.clamp_low, op.clamp_high));
+      }
+    });
+  }
+
+  static void run(const ScaledAdd& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
+    const int32_t unit = 1 << op.left_shift;
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t term_a = rescaled((from_a[lane] - op.zero_point_a) * unit, op.rescale_a, 0);
+        const int32_t term_b = rescaled((from_b[lane] - op.zero_point_b) * unit, op.rescale_b, 0);
+        const int32_t sum = op.subtract ? term_a - term_b : term_a + term_b;
+        const int32_t value = rescaled(sum, op.rescale_sum, 0) + op.output_zero_point;
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value, op.clamp_low, op.clamp_high));
+      }
+    });
+  }
+
   static void run(const Concat&, const Inputs& inputs, Out out) {
     for (int32_t y = 0; y < out.shape.height; ++y) {
       for (int32_t x = 0; x < out.shape.width; ++x) {

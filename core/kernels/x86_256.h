@@ -129,6 +129,34 @@ struct Avx2Vector {
     return k == 3 ? _mm256_srli_epi32(v, 24) : _mm256_and_si256(_mm256_srli_epi32(v, 8 * k), _mm256_set1_epi32(255));
   }
 
+  // Sixteen rows of sixteen bytes, each XORed with the row before it. VPSHUFB gives 0 for an index with its highest bit
+  // set, so subtracting 16 again and again, saturated, leaves out the rows beyond the index; what is left of them gives
+  // the index's own row. Both halves of the rows are done that way, the upper one with the highest bit flipped.
+  struct Lookups {
+    Vec rows[16];
+
+    explicit Lookups(const uint8_t (&bytes)[256]) {
+      for (int row = 0; row < 16; ++row) {
+        uint8_t differences[16];
+        for (int i = 0; i < 16; ++i) {
+          differences[i] = uint8_t(bytes[16 * row + i] ^ (row % 8 ? bytes[16 * row + i - 16] : 0));
+        }
+        rows[row] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(differences)));
+      }
+    }
+
+    Vec operator()(Vec index) const {
+      const Vec step = bytes(16);
+      Vec low = index, high = _mm256_xor_si256(index, bytes(-128)), found = bytes(0);
+      for (int row = 0; row < 8; ++row) {
+        found = _mm256_xor_si256(found, _mm256_shuffle_epi8(rows[row], low));
+        found = _mm256_xor_si256(found, _mm256_shuffle_epi8(rows[row + 8], high));
+        low = _mm256_subs_epi8(low, step), high = _mm256_subs_epi8(high, step);
+      }
+      return found;
+    }
+  };
+
   static Vec interleave8_low(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
   static Vec interleave8_high(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
   static Vec interleave16_low(Vec a, Vec b) { return _mm256_unpacklo_epi16(a, b); }

@@ -14,12 +14,15 @@ from intrs.network.layers import (
     ConvDouble,
     Layer,
     MaxPool,
+    Mul,
     Pad,
     Quantiser,
     Requantise,
     RequantiseDouble,
     Rescale,
+    ScaledAdd,
     Shape,
+    Table,
 )
 from intrs.network.network import FORMAT, MAGIC, Network, selected_kernels
 
@@ -35,12 +38,15 @@ __all__ = [
     "ConvDouble",
     "Layer",
     "MaxPool",
+    "Mul",
     "Network",
     "Pad",
     "Quantiser",
     "Requantise",
     "RequantiseDouble",
     "Rescale",
+    "ScaledAdd",
     "Shape",
+    "Table",
     "selected_kernels",
 ]

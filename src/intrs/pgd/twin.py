@@ -16,7 +16,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Network, Pad, Quantiser, Requantise, Shape
+from intrs.network import (
+    INT8,
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Mul,
+    Network,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    ScaledAdd,
+    Shape,
+    Table,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,6 +95,21 @@ class _Rescale(torch.autograd.Function):
         return (grads[0].to(ctx.slope.dtype) * ctx.slope).mul_(inside), None, None, None
 
 
+class _Lookup(torch.autograd.Function):
+    """The result of each code; backward the slope between the results of the codes before and after it."""
+
+    @staticmethod
+    def forward(ctx: Any, codes: Tensor, results: Tensor, slopes: Tensor) -> Tensor:
+        index = codes.long() - INT8[0]
+        ctx.save_for_backward(slopes[index])
+        return results[index]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return grads[0] * slopes, None, None
+
+
 class Twin(nn.Module):
     """Scores (n, classes) of images (n, height, width, channels), given as floats in pixel levels, of any size."""
 
@@ -130,6 +162,41 @@ def _(layer: Add, *_: Shape) -> Step:
     def step(a: Tensor, b: Tensor) -> Tensor:
         total = a.double() * ma + b.double() * mb - (za * ma + zb * mb)
         return rescale(total, layer.output_zero_point, layer.clamp)
+
+    return step
+
+
+@_step.register
+def _(layer: Mul, *_: Shape) -> Step:
+    za, zb = layer.zero_points
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, 2**16, layer.twice)
+    return lambda a, b: rescale((a.double() - za) * (b.double() - zb), layer.output_zero_point, layer.clamp)
+
+
+@_step.register
+def _(layer: ScaledAdd, *_: Shape) -> Step:
+    (za, zb), unit, sign = layer.zero_points, 2.0**layer.left_shift, -1 if layer.subtract else 1
+
+    def rounded_twice(scale: Rescale) -> Step:
+        return _rescale(scale.multiplier, scale.shift, 2**31, layer.ROUNDS_TWICE)
+
+    rescale_a, rescale_b, rescale_sum = map(rounded_twice, (layer.rescale_a, layer.rescale_b, layer.rescale_sum))
+
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        terms = rescale_a((a.double() - za) * unit, 0, None), rescale_b((b.double() - zb) * unit, 0, None)
+        return rescale_sum(terms[0] + sign * terms[1], layer.output_zero_point, layer.clamp)
+
+    return step
+
+
+@_step.register
+def _(layer: Table, *_: Shape) -> Step:
+    results = torch.from_numpy(layer.table.astype(np.float32))
+    slopes = torch.from_numpy(np.gradient(layer.table.astype(np.float32)))
+
+    def step(codes: Tensor) -> Tensor:
+        found: Tensor = _Lookup.apply(codes, results, slopes)  # type: ignore[no-untyped-call]
+        return found
 
     return step
 
