@@ -15,6 +15,19 @@ static inline int32_t intrs_rescale(int32_t value, int32_t multiplier, int shift
   return (int32_t)(product >> shift);
 }
 
+/* The same with DOUBLE_ROUND: gemmlowp's two roundings, first by 2^31, ties upwards, then by the rest of the shift,
+ * ties away from zero, in one expression (docs/arithmetic.md). The second rounding exists for shifts of more than 31
+ * only. */
+static inline int32_t intrs_rescale_twice(int32_t value, int32_t multiplier, int shift) {
+  const int64_t first = shift > 31 ? (int64_t)1 << 30 : 0;
+  const int64_t product = (int64_t)value * multiplier + ((int64_t)1 << (shift - 1)) + (value < 0 ? -first : first);
+  return (int32_t)(product >> shift);
+}
+
+static inline int32_t intrs_rescale_as(int32_t value, int32_t multiplier, int shift, int twice) {
+  return twice ? intrs_rescale_twice(value, multiplier, shift) : intrs_rescale(value, multiplier, shift);
+}
+
 static inline int32_t intrs_clamp(int32_t value, int32_t low, int32_t high) {
   return value < low ? low : value > high ? high : value;
 }

@@ -233,7 +233,7 @@ std::vector<LayerInfo> layer_info(const Loaded& loaded) {
   std::vector<LayerInfo> rows;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     Range bound;
-    if (const Conv* conv = std::get_if<Conv>(&network.layers[i].operation)) {
+    if (const Conv* conv = conv_of(network.layers[i].operation)) {
       for (const Range& range : conv->accumulator) {
         bound = {std::min(bound.low, range.low), std::max(bound.high, range.high)};
       }

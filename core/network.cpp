@@ -16,6 +16,7 @@ constexpr int64_t kMaxElements = int64_t{1} << 26;  // of one tensor
 constexpr int32_t kMaxSide = 1 << 16;               // of any dimension
 constexpr int32_t kMaxLayers = 10000;
 constexpr int32_t kMaxKernel = 8192;               // TOSA level 8K
+constexpr int32_t kMostLeftShift = 22;             // of a ScaledAdd: 255 * 2^22 < 2^30
 constexpr int64_t kMaxWeights = int64_t{1} << 29;  // of one layer
 constexpr int64_t kInt32 = std::numeric_limits<int32_t>::max();
 
@@ -168,10 +169,11 @@ void prove_conv(Conv& conv, Range input) {
   }
 }
 
-template <>
-Output read<Conv>(const Context& c) {
+// A Conv, or a kind with the same fields.
+template <class Kind>
+Output read_conv(const Context& c, bool twice) {
   Reader& in = c.in;
-  Conv conv;
+  Kind conv;
   c.want(1);
   const int32_t out = in.integer(1, kMaxSide, "output channels");
   conv.window.height = in.integer(1, kMaxKernel, "kernel height");
@@ -186,6 +188,7 @@ Output read<Conv>(const Context& c) {
           "groups and channels do not fit");
   conv.input_zero_point = code(in, "input zero point");
   conv.rescale = read_rescale(in, out);
+  conv.rescale.twice = twice;
   conv.output_zero_point = code(in, "output zero point");
   read_clamp(in, conv.clamp_low, conv.clamp_high);
   conv.wide = in.integer(0, 1, "wide") == 1;
@@ -198,6 +201,24 @@ Output read<Conv>(const Context& c) {
   const Shape shape = window_shape(conv.window, c.shape(0), out);
   const Range range = {conv.clamp_low, conv.clamp_high};
   return {std::move(conv), shape, range};
+}
+
+template <>
+Output read<Conv>(const Context& c) {
+  return read_conv<Conv>(c, false);
+}
+
+template <>
+Output read<ConvDouble>(const Context& c) {
+  return read_conv<ConvDouble>(c, true);
+}
+
+// The shape of two inputs together. One of them may be a single pixel, which stands for all places of the other.
+Shape broadcast_shape(const Context& c) {
+  const Shape &a = c.shape(0), &b = c.shape(1);
+  const auto single = [](const Shape& s) { return s.height == 1 && s.width == 1; };
+  require(a == b || (a.channels == b.channels && (single(a) || single(b))), "its two inputs differ in shape");
+  return single(a) ? b : a;
 }
 
 int64_t farthest(Range range, int32_t zero_point) {
@@ -216,11 +237,81 @@ Output read<Add>(const Context& c) {
   add.shift = in.integer(2, 30, "shift");
   add.output_zero_point = code(in, "output zero point");
   read_clamp(in, add.clamp_low, add.clamp_high);
-  require(c.shape(0) == c.shape(1), "its two inputs differ in shape");
+  const Shape shape = broadcast_shape(c);
   const int64_t most = farthest(c.range(0), add.zero_point_a) * add.multiplier_a +
                        farthest(c.range(1), add.zero_point_b) * add.multiplier_b + (int64_t{1} << (add.shift - 1));
   require(most <= kInt32, "its sum could leave 32 bits");
-  return {add, c.shape(0), {add.clamp_low, add.clamp_high}};
+  return {add, shape, {add.clamp_low, add.clamp_high}};
+}
+
+Range less(Range range, int32_t zero_point) {
+  return {range.low - zero_point, range.high - zero_point};
+}
+
+template <>
+Output read<Mul>(const Context& c) {
+  c.want(2);
+  Mul mul;
+  mul.zero_point_a = code(c.in, "input zero point");
+  mul.zero_point_b = code(c.in, "input zero point");
+  mul.rescale = read_rescale(c.in, 1);
+  mul.output_zero_point = code(c.in, "output zero point");
+  read_clamp(c.in, mul.clamp_low, mul.clamp_high);
+  mul.rescale.twice = c.in.integer(0, 1, "twice") == 1;
+  const Range a = less(c.range(0), mul.zero_point_a), b = less(c.range(1), mul.zero_point_b);
+  const auto ends = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
+  prove_rescale({std::min(ends), std::max(ends)}, mul.rescale, 0);
+  const Range range = {mul.clamp_low, mul.clamp_high};
+  return {std::move(mul), broadcast_shape(c), range};
+}
+
+Rescale read_double(Reader& in) {
+  Rescale rescale = read_rescale(in, 1);
+  rescale.twice = true;
+  return rescale;
+}
+
+// What RESCALE makes of a range: it never falls as its value grows.
+Range rescaled(Range value, const Rescale& by) {
+  prove_rescale(value, by, 0);
+  const auto end = [&](int64_t v) { return intrs_rescale_as(int32_t(v), by.multiplier[0], by.shift[0], by.twice); };
+  return {end(value.low), end(value.high)};
+}
+
+template <>
+Output read<ScaledAdd>(const Context& c) {
+  c.want(2);
+  ScaledAdd add;
+  add.zero_point_a = code(c.in, "input zero point");
+  add.zero_point_b = code(c.in, "input zero point");
+  add.left_shift = c.in.integer(0, kMostLeftShift, "left shift");
+  add.rescale_a = read_double(c.in);
+  add.rescale_b = read_double(c.in);
+  add.subtract = c.in.integer(0, 1, "subtract") == 1;
+  add.rescale_sum = read_double(c.in);
+  add.output_zero_point = code(c.in, "output zero point");
+  read_clamp(c.in, add.clamp_low, add.clamp_high);
+  const auto term = [&](size_t i, int32_t zero_point, const Rescale& by) {
+    const Range x = less(c.range(i), zero_point);
+    const int64_t unit = int64_t{1} << add.left_shift;
+    return rescaled({x.low * unit, x.high * unit}, by);
+  };
+  const Range a = term(0, add.zero_point_a, add.rescale_a), b = term(1, add.zero_point_b, add.rescale_b);
+  prove_rescale(add.subtract ? Range{a.low - b.high, a.high - b.low} : Range{a.low + b.low, a.high + b.high},
+                add.rescale_sum, 0);
+  const Range range = {add.clamp_low, add.clamp_high};
+  return {std::move(add), broadcast_shape(c), range};
+}
+
+template <>
+Output read<Table>(const Context& c) {
+  c.want(1);
+  Table table;
+  const auto results = c.in.array<int8_t>(int64_t(table.results.size()));
+  std::copy(results.begin(), results.end(), table.results.begin());
+  const auto ends =
+      std::minmax_element(results.begin() + c.range(0).low + 128, results.begin() + c.range(0).high + 129);
+  return {table, c.shape(0), {*ends.first, *ends.second}};
 }
 
 Window read_pool(Reader& in) {
@@ -252,17 +343,29 @@ Output read<AvgPool>(const Context& c) {
   return {pool, window_shape(pool.window, c.shape(0), c.shape(0).channels), {-128, 127}};
 }
 
-template <>
-Output read<Requantise>(const Context& c) {
+// A Requantise, or a kind with the same fields.
+template <class Kind>
+Output read_requantise(const Context& c, bool twice) {
   c.want(1);
-  Requantise layer;
+  Kind layer;
   layer.input_zero_point = code(c.in, "input zero point");
   layer.rescale = read_rescale(c.in, 1);
+  layer.rescale.twice = twice;
   layer.output_zero_point = code(c.in, "output zero point");
   read_clamp(c.in, layer.clamp_low, layer.clamp_high);
   prove_rescale({c.range(0).low - layer.input_zero_point, c.range(0).high - layer.input_zero_point}, layer.rescale, 0);
   const Range range = {layer.clamp_low, layer.clamp_high};
   return {std::move(layer), c.shape(0), range};
+}
+
+template <>
+Output read<Requantise>(const Context& c) {
+  return read_requantise<Requantise>(c, false);
+}
+
+template <>
+Output read<RequantiseDouble>(const Context& c) {
+  return read_requantise<RequantiseDouble>(c, true);
 }
 
 template <>
@@ -359,15 +462,24 @@ Network Network::parse(const uint8_t* bytes, size_t size) {
   return network;
 }
 
+const Conv* conv_of(const Operation& operation) {
+  if (const Conv* conv = std::get_if<Conv>(&operation)) return conv;
+  return std::get_if<ConvDouble>(&operation);
+}
+
+bool Network::broadcast(size_t layer, int32_t input) const {
+  return is_any<Add, Mul, ScaledAdd>(layers[layer].operation) && !(shapes[size_t(input)] == shapes[layer + 1]);
+}
+
 bool Network::wide() const {
-  const Conv* conv = std::get_if<Conv>(&layers.back().operation);
+  const Conv* conv = conv_of(layers.back().operation);
   return conv && conv->wide;
 }
 
 int64_t Network::multiply_adds() const {
   int64_t total = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (const Conv* conv = std::get_if<Conv>(&layers[i].operation)) {
+    if (const Conv* conv = conv_of(layers[i].operation)) {
       total += int64_t{shapes[i + 1].height} * shapes[i + 1].width * int64_t(conv->weights.size());
     }
   }

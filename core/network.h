@@ -1,6 +1,7 @@
 // A validated integer network: layers, shapes, proven bounds, and where each tensor lies in memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <variant>
@@ -30,6 +31,7 @@ struct Window {  // how a kernel slides
 struct Rescale {  // one entry, or one per output channel
   std::vector<int32_t> multiplier;
   std::vector<int8_t> shift;
+  bool twice = false;  // rounded twice, as TOSA's DOUBLE_ROUND
   size_t at(int32_t channel) const { return multiplier.size() == 1 ? 0 : size_t(channel); }
 };
 
@@ -74,6 +76,28 @@ struct Requantise {
 
 struct Concat {};
 
+// The same layers with a RESCALE that rounds twice.
+struct ConvDouble : Conv {};
+struct RequantiseDouble : Requantise {};
+
+struct Table {                      // any function of a code
+  std::array<int8_t, 256> results;  // of code c, at c + 128
+};
+
+struct Mul {
+  int32_t zero_point_a = 0, zero_point_b = 0, output_zero_point = 0;
+  int32_t clamp_low = -128, clamp_high = 127;
+  Rescale rescale;
+};
+
+// Both inputs are shifted left and rescaled, then their sum or difference is. All three round twice.
+struct ScaledAdd {
+  int32_t zero_point_a = 0, zero_point_b = 0, left_shift = 0, output_zero_point = 0;
+  int32_t clamp_low = -128, clamp_high = 127;
+  bool subtract = false;
+  Rescale rescale_a, rescale_b, rescale_sum;
+};
+
 struct Pad {
   int32_t top = 0, bottom = 0, left = 0, right = 0;
   int32_t value = 0;
@@ -81,7 +105,15 @@ struct Pad {
 
 // The kinds of layers there are, in the order of their numbers in the canonical bytes, from 1 on. Readers and kernels
 // are looked up by these types; a kind without them does not compile.
-using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad>;
+using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad, ConvDouble, RequantiseDouble,
+                               Table, Mul, ScaledAdd>;
+
+template <class... Kinds>
+bool is_any(const Operation& operation) {
+  return (std::holds_alternative<Kinds>(operation) || ...);
+}
+
+const Conv* conv_of(const Operation& operation);  // a Conv of either rounding; null for other kinds
 
 struct Layer {
   Operation operation;
@@ -98,6 +130,9 @@ class Network {
   std::vector<Layer> layers;
   std::vector<Shape> shapes;  // of every tensor: the quantised image, then one per layer
   std::vector<Range> ranges;  // of its codes
+
+  // Does one pixel of this input stand for all places of the layer's output?
+  bool broadcast(size_t layer, int32_t input) const;
 
   int32_t classes() const { return shapes.back().channels; }
   int64_t dimension() const { return shapes.front().size(); }

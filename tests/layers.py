@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from intrs.network import Add, Conv, Layer, Network, Quantiser, Rescale
+from intrs.network import Add, Conv, ConvDouble, Layer, Network, Quantiser, Rescale
 
 
 def full(count: int, value: int) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -17,6 +17,10 @@ def full(count: int, value: int) -> np.ndarray[Any, np.dtype[np.int32]]:
 def rescale(scale_shift: int = 36, count: int = 1) -> Rescale:
     """Multiply by 2**30 / 2**scale_shift."""
     return Rescale(full(count, 2**30), np.full(count, scale_shift, np.int8))
+
+
+def one_scale(multiplier: int, shift: int) -> Rescale:
+    return Rescale(full(1, multiplier), np.full(1, shift, np.int8))
 
 
 def quantiser(height: int = 4, width: int = 4, channels: int = 3) -> Quantiser:
@@ -31,6 +35,11 @@ def conv(source: int, weights: np.ndarray[Any, Any], **changes: Any) -> Conv:
         (source,), weights.astype(np.int8), full(out, 0), 1, (1, 1), (1, 1), (0, 0, 0, 0), -128, rescale(), -128
     )
     return replace(plain, **changes)
+
+
+def twice(layer: Conv) -> ConvDouble:
+    """The same layer, which rounds twice."""
+    return ConvDouble(**{field.name: getattr(layer, field.name) for field in fields(layer)})
 
 
 def add(a: int, b: int, **changes: Any) -> Add:

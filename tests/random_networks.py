@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from layers import one_scale
 
 from intrs.network import (
     INT8,
@@ -21,13 +22,18 @@ from intrs.network import (
     AvgPool,
     Concat,
     Conv,
+    ConvDouble,
     Layer,
     MaxPool,
+    Mul,
     Network,
     Pad,
     Quantiser,
     Requantise,
+    RequantiseDouble,
     Rescale,
+    ScaledAdd,
+    Table,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +82,7 @@ def traits(network: Network) -> set[str]:
     found = set(_quantiser_traits(network.quantiser))
     for layer in network.layers:
         shapes = [network.shapes[i] for i in layer.inputs]
-        for trait in (*_layer_traits(layer), *_window_traits(layer, shapes[0]), *_scale_traits(layer)):
+        for trait in (*_layer_traits(layer, shapes), *_window_traits(layer, shapes[0]), *_scale_traits(layer)):
             found.add(f"{type(layer).__name__}: {trait}")
         found |= set(_shape_traits(shapes[0]))
     last = network.layers[-1]
@@ -117,7 +123,8 @@ class _Builder:
         if way < 0.6:
             self._conv(last, kernel=(1, 1), wide=self.rng.random() < 0.6)
         elif way < 0.9:
-            (self._add, self._requantise, self._concat)[self.rng.integers(3)](last)
+            ways = self._add, self._requantise, self._concat, self._table, self._mul, self._scaled_add
+            ways[self.rng.integers(len(ways))](last)
 
     def _push(self, layer: Layer) -> int:
         self.shapes.append(layer.output_shape(*(self.shapes[i] for i in layer.inputs)))
@@ -144,8 +151,14 @@ class _Builder:
             return zero_point, int(self.rng.choice([127, self.rng.integers(zero_point, 128)]))
         return int(self.rng.integers(-128, 20)), int(self.rng.integers(20, 128))
 
-    def _conv(self, x: int, kernel: tuple[int, int] | None = None, wide: bool = False) -> int:
+    def _conv_double(self, x: int) -> int:
+        return self._conv(x, twice=True)
+
+    def _conv(
+        self, x: int, kernel: tuple[int, int] | None = None, wide: bool = False, twice: bool | None = None
+    ) -> int:
         rng = self.rng
+        kind = ConvDouble if (twice if twice is not None else rng.random() < 0.2) else Conv
         head = kernel is not None
         kernel = kernel or KERNELS[rng.integers(len(KERNELS))]
         stride, dilation = (_pair(rng, (1, 1, 2, 3)), _pair(rng, (1, 1, 2, 3))) if not head else ((1, 1), (1, 1))
@@ -159,7 +172,7 @@ class _Builder:
         rescale = _random_rescale(rng, bound, weights[0].size, rng.random() < 0.6, wide)
         clamp = INT8 if wide else self._clamp(target)
         return self._push(
-            Conv((x,), weights, bias, groups, stride, dilation, pad, zero_point, rescale, target, clamp, wide)
+            kind((x,), weights, bias, groups, stride, dilation, pad, zero_point, rescale, target, clamp, wide)
         )
 
     def _conv_pad(self, shape: Shape, extent: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -183,19 +196,53 @@ class _Builder:
         source = self._code()
         return self._push(AvgPool((x,), *self._pool_window(x), source, self._near(source)))
 
-    def _requantise(self, x: int) -> int:
+    def _requantise_double(self, x: int) -> int:
+        return self._requantise(x, RequantiseDouble)
+
+    def _requantise(self, x: int, kind: type[Requantise] = Requantise) -> int:
         source = self._code()
         target = self._near(source)
         scale = _random_rescale(self.rng, np.array([255]), 1, False, False)
-        return self._push(Requantise((x,), source, scale, target, self._clamp(target)))
+        return self._push(kind((x,), source, scale, target, self._clamp(target)))
+
+    def _table(self, x: int) -> int:
+        return self._push(Table((x,), _random_table(self.rng)))
+
+    def _pair_with(self, x: int, broadcast: float) -> tuple[int, int]:
+        """A tensor and a partner in either order; with this probability the partner is one pixel for all places."""
+        partner = self._pixel(x) if self.rng.random() < broadcast else self._partner(x)
+        return (x, partner) if self.rng.random() < 0.5 else (partner, x)
+
+    def _pixel(self, x: int) -> int:
+        """A tensor of one pixel with the channels of x, made if there is none."""
+        size, none = self.shapes[x][:2], (0, 0, 0, 0)
+        others = [i for i, shape in enumerate(self.shapes) if shape == (1, 1, self.shapes[x][2])]
+        if others and self.rng.random() < 0.5:
+            return int(self.rng.choice(others))
+        pixel = self._push(AvgPool((x,), size, (1, 1), none, source := self._code(), self._near(source)))
+        return self._table(pixel) if self.rng.random() < 0.5 else pixel  # the second as in squeeze and excite
+
+    def _mul(self, x: int) -> int:
+        inputs = self._pair_with(x, 0.5)
+        zero_points = (first := self._code()), self._near(first)
+        target = self._code()
+        scale = _random_rescale(self.rng, np.array([255 * 255]), 16, False, False)
+        return self._push(Mul(inputs, zero_points, scale, target, self._clamp(target), self.rng.random() < 0.5))
+
+    def _scaled_add(self, x: int) -> int:
+        inputs = self._pair_with(x, 0.3)
+        zero_points = (first := self._code()), self._near(first)
+        scales = _random_scaled_sum(self.rng)
+        target = self._near(zero_points[0])
+        subtract = bool(self.rng.random() < 0.3)
+        return self._push(ScaledAdd(inputs, zero_points, *scales, target, self._clamp(target), subtract))
 
     def _add(self, x: int) -> int:
-        partner = self._partner(x)
+        pair = self._pair_with(x, 0.2)
         zero_points = (first := self._code()), self._near(first)
         multipliers, shift = _random_sum(self.rng, zero_points)
         target = self._near(zero_points[0])
-        inputs = (x, partner) if self.rng.random() < 0.5 else (partner, x)
-        return self._push(Add(inputs, multipliers, zero_points, shift, target, self._clamp(target)))
+        return self._push(Add(pair, multipliers, zero_points, shift, target, self._clamp(target)))
 
     def _partner(self, x: int) -> int:
         """Another tensor of the same shape, made if there is none; rarely the same one."""
@@ -221,13 +268,18 @@ class _Builder:
 
 
 MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how often, and what appends one
-    Conv: (3, _Builder._conv),
+    Conv: (5, _Builder._conv),
     Add: (2, _Builder._add),
     MaxPool: (1, _Builder._max_pool),
     AvgPool: (1, _Builder._avg_pool),
     Requantise: (1, _Builder._requantise),
     Concat: (1, _Builder._concat),
     Pad: (1, _Builder._pad),
+    ConvDouble: (2, _Builder._conv_double),
+    RequantiseDouble: (1, _Builder._requantise_double),
+    Table: (1, _Builder._table),
+    Mul: (2, _Builder._mul),
+    ScaledAdd: (2, _Builder._scaled_add),
 }
 KINDS = tuple(kind for kind, (often, _) in MAKERS.items() for _ in range(often))
 
@@ -336,6 +388,40 @@ def _random_sum(rng: np.random.Generator, zero_points: tuple[int, int]) -> tuple
             return (a, b), shift
 
 
+def scaled_sum(a: float, b: float, result: float, left_shift: int = 20) -> tuple[Rescale, Rescale, Rescale]:
+    """The three of a ScaledAdd, from the scales of its inputs and its output, as TFLite derives them."""
+    largest = 2 * max(a, b)
+    return quantized(a / largest), quantized(b / largest), quantized(largest / (2**left_shift * result))
+
+
+def quantized(scale: float) -> Rescale:
+    """RESCALE by about a scale, as TFLite's QuantizeMultiplier finds it."""
+    fraction, exponent = np.frexp(scale)
+    multiplier, shift = round(float(fraction) * 2**31), 31 - int(exponent)
+    return one_scale(multiplier, shift) if multiplier < 2**31 else one_scale(2**30, shift - 1)
+
+
+def _random_scaled_sum(rng: np.random.Generator) -> tuple[int, Rescale, Rescale, Rescale]:
+    """Left shift and scales of a ScaledAdd; those of the inputs may differ much."""
+    left_shift = int(rng.choice([20, 20, 20, rng.integers(4, 23)]))
+    a, b = 2.0 ** rng.uniform(-3, 0, 2) if rng.random() < 0.7 else (1.0, 2.0 ** -rng.integers(0, 12))
+    largest = 2 * max(a, b)
+    result = largest * (2.0 ** rng.uniform(-2, 1) if rng.random() < 0.7 else 0.5)
+    return left_shift, *scaled_sum(a, b, result, left_shift)
+
+
+def _random_table(rng: np.random.Generator) -> NDArray[np.int8]:
+    """As activations are, or without any order."""
+    codes = np.arange(-128, 128)
+    way = rng.random()
+    if way < 0.3:
+        return rng.permutation(codes).astype(np.int8)
+    slope, centre = rng.uniform(0.01, 0.2), rng.integers(-60, 60)
+    gate = 1 / (1 + np.exp(-slope * (codes - centre)))
+    found = 255 * gate - 128 if way < 0.6 else (codes - centre) * gate - rng.integers(0, 100)
+    return np.asarray(np.clip(found.round(), *INT8), np.int8)
+
+
 def _quantiser_traits(q: Quantiser) -> Iterator[str]:
     yield "square image" if q.height == q.width else "non-square image"
     if len(set(q.multiplier.tolist())) > 1:
@@ -352,10 +438,16 @@ def _shape_traits(shape: Shape) -> Iterator[str]:
         yield "odd channels"
 
 
-def _layer_traits(layer: Layer) -> Iterator[str]:
+def _layer_traits(layer: Layer, shapes: list[Shape]) -> Iterator[str]:
     yield "present"
     if isinstance(layer, Conv):
         yield from _conv_traits(layer)
+    if isinstance(layer, Add | Mul | ScaledAdd):
+        yield "one pixel for all places" if shapes[0] != shapes[1] else "equal shapes"
+    if isinstance(layer, Mul):
+        yield "rounded twice" if layer.twice else "rounded once"
+    if isinstance(layer, ScaledAdd):
+        yield "difference" if layer.subtract else "sum"
     if isinstance(layer, Add):
         small, large = sorted(layer.multipliers)
         yield "very different multipliers" if large > 1000 * max(small, 1) else "like multipliers"

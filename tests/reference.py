@@ -12,7 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from intrs.network import Add, AvgPool, Concat, Conv, Layer, MaxPool, Network, Pad, Quantiser, Requantise, Rescale
+from intrs.network import (
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Mul,
+    Network,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    ScaledAdd,
+    Table,
+)
 
 Ints = NDArray[np.int64]
 
@@ -49,6 +64,23 @@ def rescale(values: Ints, by: Rescale) -> Ints:
     return fits((fits(values) * multiplier + (np.int64(1) << (shift - 1))) >> shift)
 
 
+def rescale_twice(values: Ints, by: Rescale) -> Ints:
+    """TFLite's MultiplyByQuantizedMultiplier, step by step as gemmlowp writes it: a rounding high multiplication,
+    which saturates only where both factors are -2**31, then a rounding division by a power of two."""
+    shift = by.shift.astype(np.int64)
+    left, right = np.maximum(31 - shift, 0), np.maximum(shift - 31, 0)
+    product = fits(fits(values) << left) * by.multiplier.astype(np.int64)
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.sign(nudged) * (np.abs(nudged) // 2**31)  # C divides towards zero
+    mask = (np.int64(1) << right) - 1
+    threshold = (mask >> 1) + (high < 0)
+    return fits((high >> right) + ((high & mask) > threshold))
+
+
+def rescaled(values: Ints, layer: Conv | Requantise) -> Ints:
+    return (rescale_twice if layer.ROUNDS_TWICE else rescale)(values, layer.rescale)
+
+
 @singledispatch
 def run(layer: Layer, *inputs: Ints) -> Ints:
     raise NotImplementedError(type(layer))
@@ -65,7 +97,7 @@ def _(layer: Conv, x: Ints) -> Ints:
             y, z = ky * layer.dilation[0], kx * layer.dilation[1]
             taps = centred[:, y:, z:][:, :: layer.stride[0], :: layer.stride[1]][:, :height, :width]
             total += grouped_product(taps, layer.weights[:, ky, kx], layer.groups)
-    result = rescale(fits(total + layer.bias.astype(np.int64)), layer.rescale)
+    result = rescaled(fits(total + layer.bias.astype(np.int64)), layer)
     return result if layer.wide else np.clip(result + layer.output_zero_point, *layer.clamp)
 
 
@@ -87,6 +119,27 @@ def _(layer: Add, a: Ints, b: Ints) -> Ints:
 
 
 @run.register
+def _(layer: Mul, a: Ints, b: Ints) -> Ints:
+    (za, zb), rounded = layer.zero_points, rescale_twice if layer.twice else rescale
+    return np.clip(rounded((a - za) * (b - zb), layer.rescale) + layer.output_zero_point, *layer.clamp)
+
+
+@run.register
+def _(layer: ScaledAdd, a: Ints, b: Ints) -> Ints:
+    za, zb = layer.zero_points
+    first = rescale_twice((a - za) << layer.left_shift, layer.rescale_a)
+    second = rescale_twice((b - zb) << layer.left_shift, layer.rescale_b)
+    total = fits(first - second if layer.subtract else first + second)
+    return np.clip(rescale_twice(total, layer.rescale_sum) + layer.output_zero_point, *layer.clamp)
+
+
+@run.register
+def _(layer: Table, x: Ints) -> Ints:
+    results: Ints = layer.table.astype(np.int64)
+    return np.asarray(results[x + 128])
+
+
+@run.register
 def _(layer: MaxPool, x: Ints) -> Ints:
     return np.asarray(windows(padded(x, layer.pad, -(2**31)), layer.kernel, layer.stride).max(axis=(-2, -1)))
 
@@ -104,7 +157,7 @@ def _(layer: AvgPool, x: Ints) -> Ints:
 
 @run.register
 def _(layer: Requantise, x: Ints) -> Ints:
-    return np.clip(rescale(x - layer.input_zero_point, layer.rescale) + layer.output_zero_point, *layer.clamp)
+    return np.clip(rescaled(x - layer.input_zero_point, layer) + layer.output_zero_point, *layer.clamp)
 
 
 @run.register

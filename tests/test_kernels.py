@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layers import add, conv, full, network, quantiser, rescale, scores_of
+from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of, twice
 
 from intrs import _core
-from intrs.network import AvgPool, Conv, MaxPool, Network, Pad, Rescale
+from intrs.network import AvgPool, Conv, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,14 +91,15 @@ SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("rounding", [conv, lambda *a, **k: twice(conv(*a, **k))], ids=["once", "twice"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_shapes(kernels: str, name: str) -> None:
+def test_shapes(kernels: str, rounding: Callable[..., Conv], name: str) -> None:
     (height, width, channels), options = SHAPES[name]
     options = dict(options)
     kernel, out, groups = options.pop("kernel"), options.pop("out", 6), options.get("groups", 1)
     weights = RNG.integers(-128, 128, (out, *kernel, channels // groups))
     scale = Rescale(RNG.integers(2**30, 2**31, out).astype(np.int32), RNG.integers(40, 45, out).astype(np.int8))
-    first = conv(0, weights, rescale=scale, bias=RNG.integers(-999, 999, out).astype(np.int32), **options)
+    first = rounding(0, weights, rescale=scale, bias=RNG.integers(-999, 999, out).astype(np.int32), **options)
     start = network(height=height, width=width, channels=channels).quantiser
     shape = Network(start, (first,)).shapes[1]
     agree(Network(start, (first, scores_of(1, shape, seed=3))), images((height, width, channels)), kernels)
@@ -115,7 +116,8 @@ def test_extremes_of_depthwise_layers_and_tiles(kernels: str, weights: str, zero
         first = conv(0, EXTREME[weights]((16, 3, 3, 16 // groups)), groups=groups, stride=(stride, stride), **common)
         start = network(height=6, width=9, channels=16).quantiser
         made = Network(start, (first,)).shapes[1]
-        agree(Network(start, (first, scores_of(1, made))), images(shape), kernels)
+        for layer in (first, twice(first)):
+            agree(Network(start, (layer, scores_of(1, made))), images(shape), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -186,8 +188,10 @@ def test_layers_run_together(kernels: str, name: str) -> None:
         )
     end, shape = len(layers), Network(start, tuple(layers)).shapes[-1]
     square = RNG.integers(-128, 128, (shape[2], 1, 1, shape[2]))
-    layers += [conv(end, square, rescale=rescale(42)), add(end, end + 1)]
-    layers += [conv(end + 2, square, rescale=rescale(42)), add(end + 3, end + 2), scores_of(end + 4, shape)]
+    layers += [twice(conv(end, square, rescale=rescale(42))), add(end, end + 1)]
+    layers += [conv(end + 2, square, rescale=rescale(42)), Table((end + 3,), RNG.permutation(np.arange(-128, 128)))]
+    layers += [add(end + 4, end + 2), Mul((end + 2, end + 5), (-128, -5), one_scale(2**30, 37), -128)]
+    layers += [scores_of(end + 6, shape)]
     net = Network(start, tuple(layers))
     agree(net, images((height, width, 3), 5), kernels)
 
@@ -198,7 +202,8 @@ def test_every_kind_of_shift(kernels: str, shift: int) -> None:
     small = conv(
         0, RNG.integers(-2, 3, (4, 1, 1, 3)), rescale=Rescale(full(1, 2**30 + 12345), np.full(1, shift, np.int8))
     )
-    agree(network(small, scores_of(1, (4, 4, 4))), images((4, 4, 3)), kernels)
+    for layer in (small, twice(small)):
+        agree(network(layer, scores_of(1, (4, 4, 4))), images((4, 4, 3)), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -211,7 +216,8 @@ def test_a_channel_that_is_all_but_dead(kernels: str, groups: int) -> None:
     bias = RNG.integers(-(2**30), 2**30, 8).astype(np.int32)
     weights = RNG.integers(-128, 128, (8, 3, 3, 8 // groups))
     second = conv(1, weights, rescale=scale, groups=groups, pad=(1, 1, 1, 1), output_zero_point=-77, bias=bias)
-    agree(network(first, second, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
+    for layer in (second, twice(second)):
+        agree(network(first, layer, scores_of(2, (8, 8, 8)), height=8, width=8), images((8, 8, 3)), kernels)
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -255,6 +261,38 @@ def test_quantiser_of_any_number_of_channels(kernels: str, channels: int) -> Non
         offset=RNG.integers(-(2**22), 2**22, channels).astype(np.int32),
     )
     agree(Network(varied, (scores_of(0, (7, 5, channels)),)), images((7, 5, channels)), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("channels", [1, 4, 7, 40])
+def test_one_pixel_for_all_places(kernels: str, channels: int) -> None:
+    """Every layer of two inputs, with the pixel first or second, followed by a Conv that may run with it by rows."""
+    start, (height, width) = quantiser(31, 17, channels), (31, 17)
+    pixel = AvgPool((0,), (height, width), (1, 1), (0, 0, 0, 0), -128, -100)
+    scales = one_scale(1518500250, 31), one_scale(2**30, 32), one_scale(1518500250, 49)
+    square = RNG.integers(-128, 128, (channels, 3, 3, channels))
+    for inputs in ((0, 1), (1, 0)):
+        pairs = (
+            add(*inputs),
+            Mul(inputs, (-128, -100), one_scale(1518500250, 37), -128),
+            Mul(inputs, (-100, 17), one_scale(1518500250, 37), 3, twice=True),
+            ScaledAdd(inputs, (-128, 5), 20, *scales, 7),
+            ScaledAdd(inputs, (-128, 5), 20, *scales, 7, subtract=True),
+        )
+        for pair in pairs:
+            second = conv(2, square, rescale=rescale(44), pad=(1, 1, 1, 1))
+            shape = height, width, channels
+            agree(Network(start, (pixel, pair, second, scores_of(3, shape))), images(shape, 5), kernels)
+
+
+def test_a_pixel_that_the_layer_before_makes() -> None:
+    """It is no tensor that could be passed on by rows, though only the next layer reads it."""
+    start, shape = quantiser(20, 16, 40), (20, 16, 40)
+    gate = conv(0, RNG.integers(-128, 128, (40, *shape)), rescale=rescale(50))
+    layers = gate, Table((1,), np.arange(-128, 128)[::-1]), Mul((0, 2), (-128, -128), one_scale(2**30, 37), -128)
+    net = Network(start, (*layers, scores_of(3, shape)))
+    for kernels in SETS:
+        agree(net, images(shape, 5), kernels)
 
 
 def test_zero_groups_are_skipped() -> None:

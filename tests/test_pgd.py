@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import layers
 import numpy as np
 import onnx
 import pytest
@@ -21,6 +23,7 @@ import intrs as package
 from intrs import pgd, results, zoo
 from intrs.cli.screen import INTERRUPTED, MISTAKE
 from intrs.errors import IntrsError
+from intrs.network import KINDS, Mul, RequantiseDouble, ScaledAdd, Table
 from intrs.noise import Noise
 from intrs.pgd import records
 from intrs.pgd.ball import NORMS, Ball
@@ -116,9 +119,33 @@ def test_the_twin_has_the_scores_of_the_network() -> None:
         batch = random_images(rng, network, 3)
         assert np.array_equal(twin_scores(network, batch), network.scores(batch)), seed
         covered |= traits(network)
-    assert {"Conv", "Add", "MaxPool", "AvgPool", "Requantise", "Concat", "Pad"} <= {
-        t.partition(":")[0] for t in covered
-    }
+    assert {kind.__name__ for kind in KINDS.values()} <= {t.partition(":")[0] for t in covered}
+
+
+def gradient_at(layer: Any, pixel: int) -> float:
+    """Of a layer that reads the codes of one pixel, which are the pixel's value less 128, by that value."""
+    torch, twin = room("torch"), room("intrs.pgd.twin")
+    scores = layers.conv(1, np.ones((1, 1, 1, 1)), rescale=layers.rescale(30), wide=True, output_zero_point=0)
+    network = layers.network(layer, scores, height=1, width=1, channels=1)
+    x = torch.full((1, 1, 1, 1), float(pixel), requires_grad=True)
+    (gradient,) = torch.autograd.grad(twin.Twin(network)(x).sum(), x)
+    return float(gradient)
+
+
+def test_the_gradients_of_tables_products_and_sums() -> None:
+    """Of a table the slope at the code, of a product that of the product rule, zero where a result is saturated."""
+    squares = Table((0,), (np.arange(-128, 128) ** 2 // 256).astype(np.int8))
+    assert gradient_at(squares, 228) == pytest.approx((101**2 // 256 - 99**2 // 256) / 2)
+    half, unit = layers.one_scale(2**30, 31), layers.one_scale(2**30, 30)
+    for twice in (False, True):
+        product = Mul((0, 0), (0, 0), layers.one_scale(2**30, 38), 0, twice=twice)
+        assert gradient_at(product, 128 + 50) == pytest.approx(2 * 50 / 2**8)
+        assert gradient_at(replace(product, rescale=layers.one_scale(2**30, 32)), 128 + 50) == 0
+    total = ScaledAdd((0, 0), (0, 0), 4, half, layers.one_scale(2**30, 32), layers.one_scale(2**30, 34), 0)
+    assert gradient_at(total, 128 + 20) == pytest.approx(1 / 2 + 1 / 4)
+    assert gradient_at(replace(total, subtract=True), 128 + 20) == pytest.approx(1 / 2 - 1 / 4)
+    assert gradient_at(RequantiseDouble((0,), 0, half, 0), 128 + 20) == pytest.approx(1 / 2)
+    assert gradient_at(RequantiseDouble((0,), 0, unit, 100), 128 + 50) == 0
 
 
 def test_the_twin_of_what_ships() -> None:

@@ -9,11 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from random_networks import random_images, random_network, traits
+from layers import one_scale
+from random_networks import random_images, random_network, scaled_sum, traits
 
 from intrs.errors import IntrsError
 from intrs.exchange import tosa
-from intrs.network import Add, AvgPool, Concat, Conv, MaxPool, Network, Quantiser, Requantise, Rescale
+from intrs.network import (
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    MaxPool,
+    Mul,
+    Network,
+    Quantiser,
+    Requantise,
+    RequantiseDouble,
+    Rescale,
+    ScaledAdd,
+    Table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +38,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("tosa_reference_model", reason="tosa-tools is not installed: pip install 'intrs[tosa]'")
 
-SEED = 2
-NETWORKS = 600
+SEED = 5
+NETWORKS = 800
 BLOCK = 50
 IMAGES = 3
 EVERY_TENSOR = 3  # one network in so many is compared tensor by tensor, the others by their scores
@@ -53,6 +68,7 @@ WANTED = {
             "like multipliers",
             "the same tensor twice",
             "two tensors",
+            "one pixel for all places",
             "clamp",
             "no clamp",
         ),
@@ -67,14 +83,31 @@ WANTED = {
         *("window stops in the padding", "window stops before the border"),
         *("zero point -128", "zero point 0", "zero point 127"),
     ),
+    "ConvDouble": (
+        *("one group", "groups", "depthwise", "depthwise with multiplier", "per channel", "per tensor", "wide", "int8"),
+        *("clamp", "no clamp", "multiplier 0", "largest multiplier", "dilated", "padded", "extreme bias"),
+    ),
+    "RequantiseDouble": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
     "Requantise": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
+    "Table": ("present",),
+    "Mul": (
+        *("one pixel for all places", "equal shapes", "rounded once", "rounded twice", "clamp", "no clamp"),
+        *("zero point -128", "zero point 0", "zero point 127", "multiplier 0", "largest multiplier"),
+    ),
+    "ScaledAdd": (
+        *("one pixel for all places", "equal shapes", "sum", "difference", "clamp", "no clamp"),
+        *("zero point -128", "zero point 0", "zero point 127"),
+    ),
     "Concat": ("of 2", "of 3", "of 4"),
     "Pad": ("by something",),
 }
 WANTED_ANYWHERE = {
     *("square image", "non-square image", "height of 1", "width of 1", "channels of 1", "odd channels"),
     *("quantiser per channel", "quantiser with negative multiplier", "quantiser without shift"),
-    *("wide scores", *(f"int8 scores from {kind}" for kind in ("Conv", "Add", "MaxPool", "AvgPool", "Requantise"))),
+    *(
+        "wide scores",
+        *(f"int8 scores from {kind}" for kind in ("Conv", "Add", "MaxPool", "AvgPool", "Requantise", "Mul")),
+    ),
 }
 
 
@@ -138,6 +171,11 @@ def rounds_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite_attributes(monkeypatch, lambda op, values: [modes.get(v, v) if op == "RESCALE" else v for v in values])
 
 
+def rounds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = {"RoundingMode.DOUBLE_ROUND": "RoundingMode.SINGLE_ROUND"}
+    rewrite_attributes(monkeypatch, lambda op, values: [modes.get(v, v) if op == "RESCALE" else v for v in values])
+
+
 def rounds_the_quantiser_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite_attributes(monkeypatch, lambda op, values: (True,) if op == "ARITHMETIC_RIGHT_SHIFT" else values)
 
@@ -160,9 +198,9 @@ def ties_go_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounding term one too small: x.5 becomes x. It is minus the right rounding of minus the sum."""
     rescale = tosa._rescale
 
-    def wrong(graph: Any, x: Any, scale: Rescale, source: tuple[str, int], target: tuple[str, int]) -> Any:
-        if (source[0], target[0]) != ("INT32", "INT8"):
-            return rescale(graph, x, scale, source, target)
+    def wrong(graph: Any, x: Any, scale: Rescale, source: Any, target: Any, twice: bool = False) -> Any:
+        if twice or (source[0], target[0]) != ("INT32", "INT8"):
+            return rescale(graph, x, scale, source, target, twice)
         zero = tosa._per_channel(graph, 0)
         minus = graph.apply("SUB", [zero, x], x.shape, "INT32")
         result = graph.apply("SUB", [zero, rescale(graph, minus, scale, source, ("INT32", 0))], x.shape, "INT32")
@@ -188,6 +226,7 @@ def pools_the_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     "spoil",
     [
         rounds_twice,
+        rounds_once,
         ties_go_down,
         rounds_the_quantiser_twice,
         takes_one_from_the_quantiser,
@@ -234,24 +273,54 @@ def test_concat_of_one() -> None:
     assert differing_tensor(network, [np.full((1, 1, 1), 7)]) is None
 
 
-@pytest.mark.parametrize("shift", [8, 9, 62])
+@pytest.mark.parametrize("shift", [8, 9, 31, 32, 36, 62])
 @pytest.mark.parametrize("multiplier", [0, 1, 2**30, 2**31 - 1])
 def test_every_code_through_requantise(multiplier: int, shift: int) -> None:
     """At shift 8 a code less its zero point must stay in -128 .. 127; from 9 any zero point will do."""
     scale = Rescale(np.array([multiplier], np.int32), np.array([shift], np.int8))
     codes = np.arange(-128, 128).reshape(1, 1, 256)
     for zero_point in (0,) if shift == 8 else (-128, 0, 127):
-        network = small_network(Requantise((0,), zero_point, scale, 3), shape=codes.shape)
-        assert differing_tensor(network, [codes]) is None
+        for kind in (Requantise, RequantiseDouble):
+            network = small_network(kind((0,), zero_point, scale, 3), shape=codes.shape)
+            assert differing_tensor(network, [codes]) is None
 
 
 def test_every_pair_of_codes_through_add() -> None:
+    scales = ((1, 1), 2), ((3, 1), 3), ((2**21, 5), 22), ((4194303, 1), 23)
+    network, image = pairs_of_codes(
+        *(Add((1, 2), multipliers, (-128, 127), shift, -3) for multipliers, shift in scales)
+    )
+    assert differing_tensor(network, [image]) is None
+
+
+def pairs_of_codes(*layers: Layer) -> tuple[Network, Any]:
+    """A network whose layers can read both codes of every pair in tensors 1 and 2, and its image."""
     image = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)), axis=2)
     split = small_conv([[[[1, 0]]]]), small_conv([[[[0, 1]]]])
-    pool = MaxPool((3,), (256, 256), (1, 1), (0, 0, 0, 0))
-    for multipliers, shift in (((1, 1), 2), ((3, 1), 3), ((2**21, 5), 22), ((4194303, 1), 23)):
-        add = Add((1, 2), multipliers, (-128, 127), shift, -3)
-        assert differing_tensor(small_network(*split, add, pool, shape=image.shape), [image]) is None
+    pool = MaxPool((len(layers) + 2,), (256, 256), (1, 1), (0, 0, 0, 0))
+    return small_network(*split, *layers, pool, shape=image.shape), image
+
+
+def test_every_pair_of_codes_through_mul() -> None:
+    scales = (2**30, 37), (2**30, 32), (2**31 - 1, 62), (1518500250, 38), (1, 17)
+    products = [Mul((1, 2), (-128, 127), one_scale(*s), 3, (-100, 127), t) for s in scales for t in (False, True)]
+    network, image = pairs_of_codes(*products)
+    assert differing_tensor(network, [image]) is None
+
+
+def test_every_pair_of_codes_through_scaled_add() -> None:
+    sums = []
+    for scales in ((1.0, 1.0, 1.0), (0.5, 0.031, 0.4), (0.013, 0.02, 0.031), (0.25, 2.0, 1.7)):
+        for subtract in (False, True):
+            sums.append(ScaledAdd((1, 2), (-128, 77), 20, *scaled_sum(*scales), -3, subtract=subtract))
+    network, image = pairs_of_codes(*sums)
+    assert differing_tensor(network, [image]) is None
+
+
+def test_every_code_through_a_table() -> None:
+    codes = np.arange(-128, 128).reshape(1, 1, 256)
+    network = small_network(Table((0,), np.random.default_rng(SEED).permutation(codes.ravel())), shape=codes.shape)
+    assert differing_tensor(network, [codes]) is None
 
 
 def test_averages_of_every_count() -> None:
@@ -289,6 +358,7 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 UNDEFINED: list[Layer] = [
     small_conv([[[[127]]]], multiplier=2**20, shift=14),  # a sum of -127 * 128, below -2**13
     Requantise((0,), 0, Rescale(np.array([2**10], np.int32), np.array([7], np.int8)), 0),  # a code of -128, below -2**6
+    Mul((0, 0), (127, 127), Rescale(np.array([2**10], np.int32), np.array([16], np.int8)), 0),  # 255 * 255, above 2**15
     Add((0, 0), (2**22, 2**22 - 1), (127, 127), 1, 0),  # a sum below -2**30, to be multiplied by 2**30, shifted by 31
 ]
 FORBIDDEN: list[Layer] = [

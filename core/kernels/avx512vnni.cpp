@@ -16,37 +16,63 @@ struct Vector {
   static uint32_t marks(Words v) { return _mm512_movepi32_mask((__m512i)v); }
 
   // Lane i has the scale of channel i % 4. A shift of more than 32 takes the upper halves of the products and goes on
-  // from there in 32 bits: what is added is a multiple of 2^32 then.
+  // from there in 32 bits: what is added is a multiple of 2^32 then, unless RESCALE rounds twice.
   struct Scale {
     Vec multiplier, odd_multiplier;  // the second for the upper halves of 64-bit lanes, in their lower halves
     Vec add, shift;                  // if long_shift: what is added to the upper halves; shifts, less 32 then
-    Vec even, odd;                   // else: what is added to even and to odd lanes
-    bool long_shift;
+    Vec even, odd;                   // else, or if twice: what is added to even and to odd lanes
+    Vec sign;                        // if twice: Scales::sign
+    bool long_shift, twice;
   };
 
   static Scale scale(const Scales& s) {
     const Vec multiplier = fours(s.multiplier);
-    return {multiplier,     _mm512_srli_epi64(multiplier, 32), fours(s.upper_add),
-            fours(s.shift), pairs64(s.add[0], s.add[2]),       pairs64(s.add[1], s.add[3]),
-            s.long_shift};
+    return {multiplier,
+            _mm512_srli_epi64(multiplier, 32),
+            fours(s.upper_add),
+            fours(s.shift),
+            pairs64(s.add[0], s.add[2]),
+            pairs64(s.add[1], s.add[3]),
+            fours(s.sign),
+            s.long_shift,
+            s.twice};
   }
 
-  static Vec rescale(Vec v, const Scale& s) { return s.long_shift ? rescale_long(v, s) : rescale_short(v, s); }
+  static Vec rescale(Vec v, const Scale& s) {
+    if (s.long_shift) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
+  }
 
+  template <bool kTwice>
   static Vec rescale_long(Vec v, const Scale& s) {
-    const Vec even = _mm512_mul_epi32(v, s.multiplier);
-    const Vec odd = _mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier);
-    const auto upper = _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even));
-    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_castps_si512(upper), s.add), s.shift);
+    const Vec upper = _mm512_srli_epi64(v, 32);
+    Vec even = _mm512_mul_epi32(v, s.multiplier), odd = _mm512_mul_epi32(upper, s.odd_multiplier);
+    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.odd, upper);
+    const auto mixed = _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even));
+    const Vec uppers = _mm512_castps_si512(mixed);
+    return _mm512_srav_epi32(kTwice ? uppers : _mm512_add_epi32(uppers, s.add), s.shift);
   }
 
+  // What Scales says of RESCALE that rounds twice, in 64 bits; the values are the lower halves of v.
+  static Vec add_signed(Vec product, Vec add, Vec v) {
+    return _mm512_sub_epi64(_mm512_add_epi64(product, add), _mm512_and_si512(v, _mm512_set1_epi64(0x80000000)));
+  }
+
+  template <bool kTwice>
   static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
-    return join(rescale_long(a, s[0]), rescale_long(b, s[1]), rescale_long(c, s[2]), rescale_long(d, s[3]));
+    return join(rescale_long<kTwice>(a, s[0]), rescale_long<kTwice>(b, s[1]), rescale_long<kTwice>(c, s[2]),
+                rescale_long<kTwice>(d, s[3]));
   }
 
+  template <bool kTwice>
   static Vec rescale_short(Vec v, const Scale& s) {
     Vec even = _mm512_add_epi64(_mm512_mul_epi32(v, s.multiplier), s.even);
     Vec odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    if constexpr (kTwice) {
+      const Vec sign = _mm512_and_si512(v, s.sign);
+      even = _mm512_sub_epi64(even, _mm512_and_si512(sign, _mm512_set1_epi64(0xFFFFFFFF)));
+      odd = _mm512_sub_epi64(odd, _mm512_srli_epi64(sign, 32));
+    }
     even = _mm512_srav_epi64(even, _mm512_and_si512(s.shift, _mm512_set1_epi64(63)));
     odd = _mm512_srav_epi64(odd, _mm512_srli_epi64(s.shift, 32));
     return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
@@ -88,6 +114,34 @@ struct Vector {
   static Vec channel(Vec v) {
     return k == 3 ? _mm512_srli_epi32(v, 24) : _mm512_and_si512(_mm512_srli_epi32(v, 8 * k), _mm512_set1_epi32(255));
   }
+
+  // Sixteen rows of sixteen bytes, each XORed with the row before it. VPSHUFB gives 0 for an index with its highest bit
+  // set, so subtracting 16 again and again, saturated, leaves out the rows beyond the index; what is left of them gives
+  // the index's own row. Both halves of the rows are done that way, the upper one with the highest bit flipped.
+  struct Lookups {
+    Vec rows[16];
+
+    explicit Lookups(const uint8_t (&bytes)[256]) {
+      for (int row = 0; row < 16; ++row) {
+        uint8_t differences[16];
+        for (int i = 0; i < 16; ++i) {
+          differences[i] = uint8_t(bytes[16 * row + i] ^ (row % 8 ? bytes[16 * row + i - 16] : 0));
+        }
+        rows[row] = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(differences)));
+      }
+    }
+
+    Vec operator()(Vec index) const {
+      const Vec step = bytes(16);
+      Vec low = index, high = _mm512_xor_si512(index, bytes(-128)), found = bytes(0);
+      for (int row = 0; row < 8; ++row) {
+        found = _mm512_xor_si512(found, _mm512_shuffle_epi8(rows[row], low));
+        found = _mm512_xor_si512(found, _mm512_shuffle_epi8(rows[row + 8], high));
+        low = _mm512_subs_epi8(low, step), high = _mm512_subs_epi8(high, step);
+      }
+      return found;
+    }
+  };
 
   static Vec interleave8_low(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
   static Vec interleave8_high(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }

@@ -46,25 +46,36 @@ inline int32_t four(const int8_t* weights) {
   return value;
 }
 
-// RESCALE and output zero point of four channels: (value * multiplier + add) >> shift.
+constexpr int32_t kMostWithRoom = 54;  // a zero point shifted by more would leave 64 bits together with the product
+
+// RESCALE and output zero point of four channels: (value * multiplier + add) >> shift; if it rounds twice,
+// (value * multiplier + add - (value & sign)) >> shift, the sign bit being taken for a number, 2^31: a shift of more
+// than 31 has 2^30 in `add`, and the sign bit, so that 2^30 is added to positive values and taken from negative ones.
 struct Scales {
   int32_t multiplier[kQuad], shift[kQuad];  // shifts are less 32 if long_shift
   int64_t add[kQuad];
-  int32_t upper_add[kQuad];  // if long_shift: all of add, its lower half being 0
+  int32_t upper_add[kQuad];  // if long_shift and not twice: all of add, its lower half being 0
+  int32_t sign[kQuad];       // if twice
   bool long_shift = true;    // all are more than 32
+  bool twice;
 
-  Scales(const int32_t (&multipliers)[kQuad], const int32_t (&shifts)[kQuad], int32_t zero_point) {
+  Scales(const int32_t (&multipliers)[kQuad], const int32_t (&shifts)[kQuad], int32_t zero_point, bool twice_)
+      : twice(twice_) {
     for (int k = 0; k < kQuad; ++k) long_shift = long_shift && shifts[k] > 32;
     for (int k = 0; k < kQuad; ++k) {
+      const bool second = twice && shifts[k] > 31;
       multiplier[k] = multipliers[k];
       shift[k] = shifts[k] - (long_shift ? 32 : 0);
       add[k] = (int64_t{1} << (shifts[k] - 1)) + int64_t{zero_point} * (int64_t{1} << shifts[k]);
       upper_add[k] = int32_t(add[k] >> 32);
+      if (second) add[k] += int64_t{1} << 30;
+      sign[k] = second ? INT32_MIN : 0;
     }
   }
 
   // The same for all four.
-  Scales(int32_t m, int32_t s, int32_t zero_point) : Scales({m, m, m, m}, {s, s, s, s}, zero_point) {}
+  Scales(int32_t m, int32_t s, int32_t zero_point, bool twice_)
+      : Scales({m, m, m, m}, {s, s, s, s}, zero_point, twice_) {}
 };
 
 // acc = sum w * (x - z) + bias = sum w * stored + start, where stored = x + flip; modulo 2^32.

@@ -62,7 +62,8 @@ struct Inputs {
 };
 
 // Runs one kind of layer: on whole tensors, or on the rows of the output that `out` shows, with every input beginning
-// at the first row that belongs to them.
+// at the first row that belongs to them. An input of which one pixel stands for all places has a pixel and a row of 0
+// bytes.
 template <class Kind>
 struct Kernel {
   void (*run)(const Kind&, const Inputs&, Out);
@@ -79,10 +80,10 @@ struct KernelTable<std::variant<Kinds...>> : Kernel<Kinds>... {
     Kernel<Kind>::run(layer, in, out);
   }
 
-  // Functions Set::run, one for each kind.
+  // Functions Set::run, one for each kind, or for what the kind is derived from.
   template <class Set>
   static KernelTable of() {
-    return {Kernel<Kinds>{Set::run}...};
+    return {Kernel<Kinds>{[](const Kinds& layer, const Inputs& in, Out out) { Set::run(layer, in, out); }}...};
   }
 };
 

@@ -9,13 +9,16 @@
 //   kLanes, kFlip            samples in a vector; 0x80 if bytes are stored unsigned, 0 if signed
 //   Vec, Words, Scale        a vector; the same for ChaCha20; what `rescale` needs for one channel
 //   load, store, broadcast   whole vectors; broadcast of one int32 to all lanes
-//   add, mul, shift_right    32-bit lanes; shift_right is arithmetic
+//   add, sub, mul, ...       32-bit lanes; shift_right is arithmetic
 //   channel<k>(v)            byte k of each lane as int32, sign or zero extended as stored
-//   rescale(v, scale)        intrs_rescale plus output zero point, in the stored form; lane i is of channel i % 4
-//   rescale_long             the same if scale.long_shift
+//   rescale(v, scale)        intrs_rescale, or intrs_rescale_twice if scale.twice, plus output zero point, in the
+//   stored
+//                            form; lane i is of channel i % 4
+//   rescale_long<twice>      the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
-//   codes(a, b, c, d, s)     join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes
-//   low, high, clamp         bytewise maximum and minimum
+//   codes<twice>(a .. d, s)  join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes
+//   low, high                bytewise maximum and minimum
+//   Lookups                  made of 256 bytes; applied to a vector, it takes each byte for the index of another
 //   Strips, strips, run      entries of four output channels and the inner loop over them: see dot.h and avx2.cpp
 //   cycles                   hundredths of cycles that four output channels of a pixel take so
 //   Taps, taps, TapWeights   what depthwise.h multiplies, by dot_taps; tap_weights packs, load_taps loads them

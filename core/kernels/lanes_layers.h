@@ -24,18 +24,11 @@ struct LanesLayers {
     });
   }
 
-  static void run(const Add& op, const Inputs& inputs, Out out) {
+  // Writes one(a, b) of the 32-bit values of two inputs, clamped.
+  template <class Layer, class One>
+  static void for_pairs(const Layer& op, const Inputs& inputs, const Out& out, One one) {
     const In a = inputs[0], b = inputs[1];
-    const Vec ma = V::broadcast(op.multiplier_a), mb = V::broadcast(op.multiplier_b);
-    // (sa - za') ma + (sb - zb') mb + half, zero points in the stored form; modulo 2^32, like all that follows.
-    const uint32_t rest = (1u << (op.shift - 1)) - uint32_t(op.zero_point_a + V::kFlip) * uint32_t(op.multiplier_a) -
-                          uint32_t(op.zero_point_b + V::kFlip) * uint32_t(op.multiplier_b);
-    const Vec start = V::broadcast(int32_t(rest)), zero_point = V::broadcast(op.output_zero_point + V::kFlip);
     const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
-    const auto one = [&](Vec x, Vec y) {
-      const Vec sum = V::add(V::add(V::mul(x, ma), V::mul(y, mb)), start);
-      return V::add(V::shift_right(sum, op.shift), zero_point);
-    };
     for_vectors(out, [&](int32_t y, int32_t x, int64_t at) {
       const Vec va = V::load(a.at(y, x) + at), vb = V::load(b.at(y, x) + at);
       const Vec joined = V::join(one(V::template channel<0>(va), V::template channel<0>(vb)),
@@ -44,6 +37,57 @@ struct LanesLayers {
                                  one(V::template channel<3>(va), V::template channel<3>(vb)));
       V::store(out.at(y, x) + at, V::low(V::high(joined, low), high));
     });
+  }
+
+  static void run(const Add& op, const Inputs& inputs, Out out) {
+    const Vec ma = V::broadcast(op.multiplier_a), mb = V::broadcast(op.multiplier_b);
+    // (sa - za') ma + (sb - zb') mb + half, zero points in the stored form; modulo 2^32, like all that follows.
+    const uint32_t rest = (1u << (op.shift - 1)) - uint32_t(op.zero_point_a + V::kFlip) * uint32_t(op.multiplier_a) -
+                          uint32_t(op.zero_point_b + V::kFlip) * uint32_t(op.multiplier_b);
+    const Vec start = V::broadcast(int32_t(rest)), zero_point = V::broadcast(op.output_zero_point + V::kFlip);
+    for_pairs(op, inputs, out, [&](Vec x, Vec y) {
+      const Vec sum = V::add(V::add(V::mul(x, ma), V::mul(y, mb)), start);
+      return V::add(V::shift_right(sum, op.shift), zero_point);
+    });
+  }
+
+  // RESCALE of any shift and a zero point, which is added late where the product has no room for it.
+  struct Rounding {
+    Scale scale;
+    Vec late;
+
+    Rounding(const Rescale& by, int32_t zero_point) {
+      const bool room = by.shift[0] <= kMostWithRoom;
+      scale = V::scale({by.multiplier[0], by.shift[0], room ? zero_point : 0, by.twice});
+      late = V::broadcast(room ? 0 : zero_point);
+    }
+    Vec operator()(Vec v) const { return V::add(V::rescale(v, scale), late); }
+  };
+
+  static void run(const Mul& op, const Inputs& inputs, Out out) {
+    const Vec za = V::broadcast(-(op.zero_point_a + V::kFlip)), zb = V::broadcast(-(op.zero_point_b + V::kFlip));
+    const Rounding rounded(op.rescale, op.output_zero_point + V::kFlip);
+    for_pairs(op, inputs, out, [&](Vec x, Vec y) { return rounded(V::mul(V::add(x, za), V::add(y, zb))); });
+  }
+
+  static void run(const ScaledAdd& op, const Inputs& inputs, Out out) {
+    const Vec za = V::broadcast(-(op.zero_point_a + V::kFlip)), zb = V::broadcast(-(op.zero_point_b + V::kFlip));
+    const Vec unit = V::broadcast(1 << op.left_shift);
+    const Rounding a(op.rescale_a, 0), b(op.rescale_b, 0), rounded(op.rescale_sum, op.output_zero_point + V::kFlip);
+    for_pairs(op, inputs, out, [&](Vec x, Vec y) {
+      const Vec term_a = a(V::mul(V::add(x, za), unit)), term_b = b(V::mul(V::add(y, zb), unit));
+      return rounded(op.subtract ? V::sub(term_a, term_b) : V::add(term_a, term_b));
+    });
+  }
+
+  static void run(const Table& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    uint8_t stored[256];
+    for (size_t i = 0; i < sizeof stored; ++i)
+      stored[(i ^ 0x80) ^ V::kFlip] = uint8_t(uint8_t(op.results[i]) ^ V::kFlip);
+    const typename V::Lookups table(stored);
+    for_vectors(
+        out, [&](int32_t y, int32_t x, int64_t at) { V::store(out.at(y, x) + at, table(V::load(in.at(y, x) + at))); });
   }
 
   // Calls visit(y, x) for the taps of a pool that lie inside its input.
@@ -82,7 +126,7 @@ struct LanesLayers {
       });
       intrs_reciprocal(uint32_t(count), &multiplier, &shift);
       const Vec zero = V::broadcast(-count * (op.input_zero_point + V::kFlip));
-      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip});
+      const Scale scale = V::scale({multiplier, shift, op.output_zero_point + V::kFlip, false});
       for (Vec& s : sum) s = V::rescale(V::add(s, zero), scale);
       V::store(out.at(out_y, out_x) + at, V::join(sum[0], sum[1], sum[2], sum[3]));
     });
@@ -91,8 +135,8 @@ struct LanesLayers {
   static void run(const Requantise& op, const Inputs& inputs, Out out) {
     const In in = inputs[0];
     const int8_t shift = op.rescale.shift[0];
-    if (shift > 54) return Plain::requantise(op, in, out);
-    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip});
+    if (shift > kMostWithRoom) return Plain::requantise(op, in, out);
+    const Scale scale = V::scale({op.rescale.multiplier[0], shift, op.output_zero_point + V::kFlip, op.rescale.twice});
     const Vec zero = V::broadcast(-(op.input_zero_point + V::kFlip));
     const Vec low = V::bytes(op.clamp_low + V::kFlip), high = V::bytes(op.clamp_high + V::kFlip);
     const auto one = [&](Vec x) { return V::rescale(V::add(x, zero), scale); };

@@ -35,6 +35,7 @@ struct LanesPack {
     std::vector<PackedQuad> quads;
     Vec low, high;
     bool wide;
+    bool twice;                         // RESCALE rounds twice
     bool usual;                         // codes come out, and all shifts are more than 32 but leave room
     int32_t late;                       // what is left to add after RESCALE: the zero point if there is no room for it
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
@@ -58,7 +59,8 @@ struct LanesPack {
 
   // Does the output zero point fit into what RESCALE adds? Not with the shifts of a channel that is all but dead.
   static bool has_room(const Conv& op) {
-    return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(), [](int8_t shift) { return shift <= 54; });
+    return std::all_of(op.rescale.shift.begin(), op.rescale.shift.end(),
+                       [](int8_t shift) { return shift <= kMostWithRoom; });
   }
 
   static PackedQuad pack_quad(const Conv& op, int32_t quad, int32_t channels, int32_t zero_point,
@@ -68,7 +70,7 @@ struct LanesPack {
       const int32_t channel = std::min(quad * kQuad + k, channels - 1);  // beyond the last: anything
       const size_t at = op.rescale.at(channel);
       q.start[k] = start_value(op, channel, channels, V::kFlip);
-      q.scale[k] = V::scale({op.rescale.multiplier[at], op.rescale.shift[at], zero_point});
+      q.scale[k] = V::scale({op.rescale.multiplier[at], op.rescale.shift[at], zero_point, op.rescale.twice});
     }
     q.strips = std::move(strips);
     return q;
@@ -82,7 +84,7 @@ struct LanesPack {
       multiplier[k] = op.rescale.multiplier[op.rescale.at(channel)];
       shift[k] = op.rescale.shift[op.rescale.at(channel)];
     }
-    return {V::fours(start), V::scale({multiplier, shift, op.output_zero_point + V::kFlip})};
+    return {V::fours(start), V::scale({multiplier, shift, op.output_zero_point + V::kFlip, op.rescale.twice})};
   }
 
   static std::vector<Quad> all_entries(const Conv& op, const In& in, int32_t channels) {
@@ -118,6 +120,7 @@ struct LanesPack {
                all_long = std::all_of(shifts.begin(), shifts.end(), [](int8_t s) { return s > 32; });
     const int32_t zero_point = op.wide ? 0 : op.output_zero_point + V::kFlip;
     packed.wide = op.wide;
+    packed.twice = op.rescale.twice;
     packed.usual = !op.wide && room && all_long;
     packed.late = room ? 0 : zero_point;
     packed.low = V::bytes(op.clamp_low + V::kFlip);

@@ -27,6 +27,10 @@ struct LanesPlain {
     pixel[(channel / kQuad * V::kLanes + lane) * kQuad + channel % kQuad] = uint8_t(uint8_t(value) ^ V::kFlip);
   }
 
+  static int32_t rescaled(int32_t value, const Rescale& by, size_t entry) {
+    return intrs_rescale_as(value, by.multiplier[entry], by.shift[entry], by.twice);
+  }
+
   static int32_t sum_of(const Conv& op, const In& in, int64_t out_y, int64_t out_x, int32_t o, int32_t channels,
                         int32_t lane) {
     const Window& w = op.window;
@@ -53,7 +57,7 @@ struct LanesPlain {
         const size_t at = op.rescale.at(o);
         for (int32_t lane = 0; lane < V::kLanes; ++lane) {
           const int32_t sum = sum_of(op, in, y, x, o, channels, lane);
-          const int32_t value = intrs_rescale(sum, op.rescale.multiplier[at], op.rescale.shift[at]);
+          const int32_t value = rescaled(sum, op.rescale, at);
           if (op.wide) {
             const int64_t element = (o / kQuad * V::kLanes + lane) * kQuad + o % kQuad;
             std::memcpy(out.at(y, x) + element * 4, &value, 4);
@@ -69,8 +73,7 @@ struct LanesPlain {
     for_places(out.shape, [&](int32_t y, int32_t x) {
       for (int32_t i = 0; i < out.shape.channels * V::kLanes; ++i) {
         const int32_t channel = i / V::kLanes, lane = i % V::kLanes;
-        const int32_t value = intrs_rescale(code(in.at(y, x), channel, lane) - op.input_zero_point,
-                                            op.rescale.multiplier[0], op.rescale.shift[0]);
+        const int32_t value = rescaled(code(in.at(y, x), channel, lane) - op.input_zero_point, op.rescale, 0);
         set_code(out.at(y, x), channel, lane, intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
       }
     });

@@ -36,7 +36,7 @@ int64_t area(const Shape& shape, const Border& b) {
 std::vector<Border> borders(const Network& network) {
   std::vector<Border> result(network.shapes.size());
   for (size_t i = 0; i < network.layers.size(); ++i) {
-    const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
+    const Conv* conv = conv_of(network.layers[i].operation);
     if (!conv) continue;
     const auto input = size_t(network.layers[i].inputs[0]);
     Border wider = result[input];
@@ -126,7 +126,7 @@ void Program::lay_out() {
 
 void Program::pack() {
   for (size_t i = 0; i < network.layers.size(); ++i) {
-    const Conv* conv = std::get_if<Conv>(&network.layers[i].operation);
+    const Conv* conv = conv_of(network.layers[i].operation);
     const In &in = tensors[size_t(network.layers[i].inputs[0])], &out = tensors[i + 1];
     packed.push_back(conv && kernels.pack ? kernels.pack(*conv, in, {nullptr, out.shape, out.pixel, out.row, {}})
                                           : nullptr);

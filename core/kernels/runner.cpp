@@ -92,6 +92,7 @@ void Runner::run_layer(const Step& step) {
   inputs_.clear();
   for (int32_t input : layer.inputs) {
     inputs_.push_back(in(input));
+    if (program_.network.broadcast(step.layer, input)) inputs_.back().pixel = inputs_.back().row = 0;
     inputs_.back().codes = inputs_.back().at(from, 0);
   }
   const Inputs inputs = {inputs_.data(), inputs_.size(), program_.packed[step.layer].get(), base() + program_.bytes};

@@ -58,10 +58,14 @@ struct Scalar {
     }
   }
 
+  static int32_t rescaled(int32_t value, const Rescale& by, size_t entry) {
+    return intrs_rescale_as(value, by.multiplier[entry], by.shift[entry], by.twice);
+  }
+
   static void store(const Conv& op, int32_t channel, const int32_t* sum, uint8_t* pixel) {
     const size_t entry = op.rescale.at(channel);
     for (int32_t lane = 0; lane < kLanes; ++lane) {
-      const int32_t value = intrs_rescale(sum[lane], op.rescale.multiplier[entry], op.rescale.shift[entry]);
+      const int32_t value = rescaled(sum[lane], op.rescale, entry);
       const int64_t at = int64_t{channel} * kLanes + lane;
       if (op.wide) {
         reinterpret_cast<int32_t*>(pixel)[at] = value;
@@ -138,9 +142,43 @@ struct Scalar {
     for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
       const int8_t* from = codes(in, y, x, c);
       for (int32_t lane = 0; lane < kLanes; ++lane) {
-        const int32_t value =
-            intrs_rescale(from[lane] - op.input_zero_point, op.rescale.multiplier[0], op.rescale.shift[0]);
+        const int32_t value = rescaled(from[lane] - op.input_zero_point, op.rescale, 0);
         codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value + op.output_zero_point, op.clamp_low, op.clamp_high));
+      }
+    });
+  }
+
+  static void run(const Table& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t* from = codes(in, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) codes(out, y, x, c)[lane] = op.results[size_t(from[lane] + 128)];
+    });
+  }
+
+  static void run(const Mul& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t product = (from_a[lane] - op.zero_point_a) * (from_b[lane] - op.zero_point_b);
+        const int32_t value = rescaled(product, op.rescale, 0) + op.output_zero_point;
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value, op.clamp_low, op.clamp_high));
+      }
+    });
+  }
+
+  static void run(const ScaledAdd& op, const Inputs& inputs, Out out) {
+    const In a = inputs[0], b = inputs[1];
+    const int32_t unit = 1 << op.left_shift;
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t *from_a = codes(a, y, x, c), *from_b = codes(b, y, x, c);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t term_a = rescaled((from_a[lane] - op.zero_point_a) * unit, op.rescale_a, 0);
+        const int32_t term_b = rescaled((from_b[lane] - op.zero_point_b) * unit, op.rescale_b, 0);
+        const int32_t sum = op.subtract ? term_a - term_b : term_a + term_b;
+        const int32_t value = rescaled(sum, op.rescale_sum, 0) + op.output_zero_point;
+        codes(out, y, x, c)[lane] = int8_t(intrs_clamp(value, op.clamp_low, op.clamp_high));
       }
     });
   }

@@ -59,6 +59,36 @@ void append(Network& n, Operation operation, std::vector<int32_t> inputs, Shape 
   n.shapes.push_back(shape);
 }
 
+ConvDouble check_double(Conv conv) {
+  conv.rescale.twice = true;
+  return {std::move(conv)};
+}
+
+// Layers that round twice: directly, depthwise, by tiles, with a shift of 32 and less, and as wide as scores.
+void append_double(Network& n, Random& random) {
+  append(n, check_double(check_conv(random, 13, 30, 1, check_window(1, 2, 0))), {4}, {5, 4, 13});
+  append(n, check_double(check_conv(random, 30, 30, 30, check_window(3, 1, 1))), {4}, {9, 7, 30});
+  append(n, check_double(check_conv(random, 30, 30, 1, check_window(3, 1, 1))), {4}, {9, 7, 30});
+  Conv small = check_conv(random, 3, 13, 1, check_window(1, 1, 0));
+  small.rescale = {{1 << 20, 777777, 1 << 19}, {31, 30, 32}};
+  append(n, check_double(std::move(small)), {5}, {5, 4, 3});
+  append(n, RequantiseDouble{{-2, 9, -100, 101, {{1518500250}, {33}, true}}}, {5}, {5, 4, 13});
+}
+
+// Layers of single places, and of all places with one: tensor 2 has 10 channels, as has the pixel that is made of it.
+void append_pointwise(Network& n, Random& random) {
+  const auto pixel = int32_t(n.shapes.size()), table = pixel + 1;
+  append(n, AvgPool{{9, 7}, 5, 7}, {2}, {1, 1, 10});
+  Table any;
+  for (int8_t& result : any.results) result = int8_t(random.below(256) - 128);
+  append(n, any, {2}, {9, 7, 10});
+  append(n, Mul{5, -3, 7, -128, 120, {{1518500250}, {38}}}, {2, table}, {9, 7, 10});
+  append(n, Mul{7, 5, -7, -100, 127, {{1518500250}, {37}, true}}, {pixel, 2}, {9, 7, 10});
+  const Rescale a = {{1518500250}, {31}, true}, b = {{1 << 30}, {33}, true}, sum = {{1700000000}, {50}, true};
+  append(n, ScaledAdd{5, -3, 20, 9, -120, 127, false, a, b, sum}, {2, table}, {9, 7, 10});
+  append(n, ScaledAdd{5, 7, 20, -9, -128, 100, true, b, a, sum}, {2, pixel}, {9, 7, 10});
+}
+
 }  // namespace
 
 Network check_kinds() {
@@ -75,6 +105,8 @@ Network check_kinds() {
   append(n, Pad{0, 0, 1, 0, 4}, {8}, {3, 3, 13});
   append(n, check_conv(random, 30, 30, 30, check_window(3, 2, 1)), {4}, {5, 4, 30});  // depthwise of stride 2
   append(n, check_conv(random, 30, 30, 1, check_window(3, 1, 1)), {4}, {9, 7, 30});   // tiles, two in a row
+  append_double(n, random);
+  append_pointwise(n, random);
   append(n, check_scores(random, n.shapes[9]), {9}, {1, 1, 6});
   return n;
 }

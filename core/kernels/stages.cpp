@@ -90,8 +90,8 @@ int64_t kept(const Program& program, const Stage& stage) {
 // May this layer run by rows? A Conv without packed weights looks at the shape of its input, and so do pools.
 bool by_rows(const Program& program, size_t layer) {
   const Operation& operation = program.network.layers[layer].operation;
-  if (const Conv* conv = std::get_if<Conv>(&operation)) return program.packed[layer] && !conv->wide;
-  return std::holds_alternative<Add>(operation) || std::holds_alternative<Requantise>(operation);
+  if (const Conv* conv = conv_of(operation)) return program.packed[layer] && !conv->wide;
+  return is_any<Add, Requantise, RequantiseDouble, Table, Mul, ScaledAdd>(operation);
 }
 
 // Tensors that only the next layer reads, where both may run by rows.
@@ -106,7 +106,8 @@ std::vector<bool> passed_on(const Program& program) {
   }
   std::vector<bool> result(network.shapes.size());
   for (size_t i = 0; i + 1 < network.layers.size(); ++i) {
-    result[i + 1] = uses[i + 1] == 1 && by_next[i + 1] == 1 && by_rows(program, i) && by_rows(program, i + 1);
+    result[i + 1] = uses[i + 1] == 1 && by_next[i + 1] == 1 && by_rows(program, i) && by_rows(program, i + 1) &&
+                    !network.broadcast(i + 1, int32_t(i + 1));
   }
   return result;
 }

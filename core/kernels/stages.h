@@ -15,7 +15,7 @@ struct Rows {
   int32_t stride = 1, reach = 1, top = 0;
 
   explicit Rows(const Layer& layer) {
-    if (const Conv* conv = std::get_if<Conv>(&layer.operation)) {
+    if (const Conv* conv = conv_of(layer.operation)) {
       const Window& w = conv->window;
       stride = w.stride_y, reach = (w.height - 1) * w.dilation_y + 1, top = w.top;
     }

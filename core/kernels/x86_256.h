@@ -16,52 +16,80 @@ struct Avx2Vector {
   static uint32_t marks(Words v) { return uint32_t(_mm256_movemask_ps((__m256)v)); }
 
   // Lane i has the scale of channel i % 4. A shift of more than 32 takes the upper halves of the products and goes on
-  // from there in 32 bits: what is added is a multiple of 2^32 then.
+  // from there in 32 bits: what is added is a multiple of 2^32 then, unless RESCALE rounds twice.
   struct Scale {
     Vec multiplier, odd_multiplier;  // the second for the upper halves of 64-bit lanes, in their lower halves
     Vec add, shift;                  // if long_shift: what is added to the upper halves; shifts, less 32 then
-    Vec even, odd;                   // else: what is added to even and to odd lanes
-    bool long_shift;
+    Vec even, odd;                   // else, or if twice: what is added to even and to odd lanes
+    Vec sign;                        // if twice: Scales::sign
+    bool long_shift, twice;
   };
 
   static Scale scale(const Scales& s) {
     const Vec multiplier = fours(s.multiplier);
-    return {multiplier,     _mm256_srli_epi64(multiplier, 32), fours(s.upper_add),
-            fours(s.shift), pairs64(s.add[0], s.add[2]),       pairs64(s.add[1], s.add[3]),
-            s.long_shift};
+    return {multiplier,
+            _mm256_srli_epi64(multiplier, 32),
+            fours(s.upper_add),
+            fours(s.shift),
+            pairs64(s.add[0], s.add[2]),
+            pairs64(s.add[1], s.add[3]),
+            fours(s.sign),
+            s.long_shift,
+            s.twice};
   }
 
-  static Vec rescale(Vec v, const Scale& s) { return s.long_shift ? rescale_long(v, s) : rescale_short(v, s); }
+  static Vec rescale(Vec v, const Scale& s) {
+    if (s.long_shift) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
+  }
 
+  template <bool kTwice>
   static Vec rescale_long(Vec v, const Scale& s) {
-    const Vec even = _mm256_mul_epi32(v, s.multiplier);
-    const Vec odd = _mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.odd_multiplier);
-    return upper_shifted(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA), s);
+    const Vec upper = _mm256_srli_epi64(v, 32);
+    Vec even = _mm256_mul_epi32(v, s.multiplier), odd = _mm256_mul_epi32(upper, s.odd_multiplier);
+    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.odd, upper);
+    return upper_shifted<kTwice>(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA), s);
   }
 
+  // What Scales says of RESCALE that rounds twice, in 64 bits; the values are the lower halves of v.
+  static Vec add_signed(Vec product, Vec add, Vec v) {
+    return _mm256_sub_epi64(_mm256_add_epi64(product, add), _mm256_and_si256(v, _mm256_set1_epi64x(0x80000000)));
+  }
+
+  template <bool kTwice>
   static Vec upper_shifted(Vec upper, const Scale& s) {
-    return _mm256_srav_epi32(_mm256_add_epi32(upper, s.add), s.shift);
+    return _mm256_srav_epi32(kTwice ? upper : _mm256_add_epi32(upper, s.add), s.shift);
   }
 
   // The same for a scale that is the same in all lanes. The upper halves come out in the order 0 2 1 3 of each 128
   // bits, which takes one operation less; `codes` puts the bytes in order.
+  template <bool kTwice>
   static Vec rescale_mixed(Vec v, const Scale& s) {
-    const auto even = _mm256_castsi256_ps(_mm256_mul_epi32(v, s.multiplier));
-    const auto odd = _mm256_castsi256_ps(_mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.multiplier));
-    return upper_shifted(_mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0xDD)), s);
+    const Vec upper = _mm256_srli_epi64(v, 32);
+    Vec even = _mm256_mul_epi32(v, s.multiplier), odd = _mm256_mul_epi32(upper, s.multiplier);
+    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.even, upper);
+    const auto mixed = _mm256_shuffle_ps(_mm256_castsi256_ps(even), _mm256_castsi256_ps(odd), 0xDD);
+    return upper_shifted<kTwice>(_mm256_castps_si256(mixed), s);
   }
 
+  template <bool kTwice>
   static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
     const Vec order = _mm256_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15,  //
                                        0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
-    return _mm256_shuffle_epi8(
-        join_samples(rescale_mixed(a, s[0]), rescale_mixed(b, s[1]), rescale_mixed(c, s[2]), rescale_mixed(d, s[3])),
-        order);
+    return _mm256_shuffle_epi8(join_samples(rescale_mixed<kTwice>(a, s[0]), rescale_mixed<kTwice>(b, s[1]),
+                                            rescale_mixed<kTwice>(c, s[2]), rescale_mixed<kTwice>(d, s[3])),
+                               order);
   }
 
+  template <bool kTwice>
   static Vec rescale_short(Vec v, const Scale& s) {
     Vec even = _mm256_add_epi64(_mm256_mul_epi32(v, s.multiplier), s.even);
     Vec odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(v, 32), s.odd_multiplier), s.odd);
+    if constexpr (kTwice) {
+      const Vec sign = _mm256_and_si256(v, s.sign);
+      even = _mm256_sub_epi64(even, _mm256_and_si256(sign, _mm256_set1_epi64x(0xFFFFFFFF)));
+      odd = _mm256_sub_epi64(odd, _mm256_srli_epi64(sign, 32));
+    }
     even = shift_right64(even, _mm256_and_si256(s.shift, _mm256_set1_epi64x(63)));
     odd = shift_right64(odd, _mm256_srli_epi64(s.shift, 32));
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
@@ -100,6 +128,34 @@ struct Avx2Vector {
   static Vec channel(Vec v) {
     return k == 3 ? _mm256_srli_epi32(v, 24) : _mm256_and_si256(_mm256_srli_epi32(v, 8 * k), _mm256_set1_epi32(255));
   }
+
+  // Sixteen rows of sixteen bytes, each XORed with the row before it. VPSHUFB gives 0 for an index with its highest bit
+  // set, so subtracting 16 again and again, saturated, leaves out the rows beyond the index; what is left of them gives
+  // the index's own row. Both halves of the rows are done that way, the upper one with the highest bit flipped.
+  struct Lookups {
+    Vec rows[16];
+
+    explicit Lookups(const uint8_t (&bytes)[256]) {
+      for (int row = 0; row < 16; ++row) {
+        uint8_t differences[16];
+        for (int i = 0; i < 16; ++i) {
+          differences[i] = uint8_t(bytes[16 * row + i] ^ (row % 8 ? bytes[16 * row + i - 16] : 0));
+        }
+        rows[row] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(differences)));
+      }
+    }
+
+    Vec operator()(Vec index) const {
+      const Vec step = bytes(16);
+      Vec low = index, high = _mm256_xor_si256(index, bytes(-128)), found = bytes(0);
+      for (int row = 0; row < 8; ++row) {
+        found = _mm256_xor_si256(found, _mm256_shuffle_epi8(rows[row], low));
+        found = _mm256_xor_si256(found, _mm256_shuffle_epi8(rows[row + 8], high));
+        low = _mm256_subs_epi8(low, step), high = _mm256_subs_epi8(high, step);
+      }
+      return found;
+    }
+  };
 
   static Vec interleave8_low(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
   static Vec interleave8_high(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }

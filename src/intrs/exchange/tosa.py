@@ -13,7 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from intrs.errors import ModelError
-from intrs.network import INT8, Add, AvgPool, Concat, Conv, MaxPool, Pad, Quantiser, Requantise, Rescale
+from intrs.network import (
+    INT8,
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    MaxPool,
+    Mul,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    ScaledAdd,
+    Table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -128,7 +142,7 @@ def _conv(layer: Conv, graph: _Graph, x: _Value) -> _Value:
     extent = [d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.weights.shape[1:3], strict=True)]
     x, pad = _window(graph, x, extent, layer.stride, layer.pad, layer.input_zero_point)
     target = "INT32" if layer.wide else "INT8", layer.output_zero_point
-    result = _rescale(graph, _accumulate(graph, layer, x, pad), layer.rescale, ("INT32", 0), target)
+    result = _rescale(graph, _accumulate(graph, layer, x, pad), layer.rescale, ("INT32", 0), target, layer.ROUNDS_TWICE)
     return result if layer.wide else _clamp(graph, result, layer.clamp)
 
 
@@ -138,9 +152,34 @@ def _add(layer: Add, graph: _Graph, *inputs: _Value) -> _Value:
         _multiply(graph, _widen(graph, x, zero_point), multiplier)
         for x, zero_point, multiplier in zip(inputs, layer.zero_points, layer.multipliers, strict=True)
     ]
-    total = graph.apply("ADD", terms, inputs[0].shape, "INT32")
+    total = graph.apply("ADD", terms, _broadcast(*inputs), "INT32")
     scale = _one_scale(1 << UNIT, layer.shift + UNIT)
     return _clamp(graph, _rescale(graph, total, scale, ("INT32", 0), ("INT8", layer.output_zero_point)), layer.clamp)
+
+
+@write.register
+def _mul(layer: Mul, graph: _Graph, *inputs: _Value) -> _Value:
+    factors = [_widen(graph, x, zero_point) for x, zero_point in zip(inputs, layer.zero_points, strict=True)]
+    product = graph.apply("MUL", [*factors, graph.constant([0], "INT8")], _broadcast(*inputs), "INT32")
+    target = "INT8", layer.output_zero_point
+    return _clamp(graph, _rescale(graph, product, layer.rescale, ("INT32", 0), target, layer.twice), layer.clamp)
+
+
+@write.register
+def _scaled_add(layer: ScaledAdd, graph: _Graph, *inputs: _Value) -> _Value:
+    terms = []
+    for x, zero_point, scale in zip(inputs, layer.zero_points, (layer.rescale_a, layer.rescale_b), strict=True):
+        shifted = _multiply(graph, _widen(graph, x, zero_point), 1 << layer.left_shift)
+        terms.append(_rescale(graph, shifted, scale, ("INT32", 0), ("INT32", 0), layer.ROUNDS_TWICE))
+    total = graph.apply("SUB" if layer.subtract else "ADD", terms, _broadcast(*inputs), "INT32")
+    target = "INT8", layer.output_zero_point
+    codes = _rescale(graph, total, layer.rescale_sum, ("INT32", 0), target, layer.ROUNDS_TWICE)
+    return _clamp(graph, codes, layer.clamp)
+
+
+@write.register
+def _table(layer: Table, graph: _Graph, x: _Value) -> _Value:
+    return graph.apply("TABLE", [x, graph.constant(layer.table, "INT8")], x.shape, "INT8")
 
 
 @write.register
@@ -162,7 +201,7 @@ def _avg_pool(layer: AvgPool, graph: _Graph, x: _Value) -> _Value:
 @write.register
 def _requantise(layer: Requantise, graph: _Graph, x: _Value) -> _Value:
     source, target = ("INT8", layer.input_zero_point), ("INT8", layer.output_zero_point)
-    return _clamp(graph, _rescale(graph, x, layer.rescale, source, target), layer.clamp)
+    return _clamp(graph, _rescale(graph, x, layer.rescale, source, target, layer.ROUNDS_TWICE), layer.clamp)
 
 
 @write.register
@@ -173,6 +212,11 @@ def _concat(layer: Concat, graph: _Graph, *inputs: _Value) -> _Value:
 @write.register
 def _pad(layer: Pad, graph: _Graph, x: _Value) -> _Value:
     return _frame(graph, x, layer.pad, layer.value)
+
+
+def _broadcast(a: _Value, b: _Value) -> tuple[int, ...]:
+    """The shape of two tensors, of which one may be a single pixel."""
+    return tuple(map(max, a.shape, b.shape))
 
 
 def _module(name: str) -> Any:
@@ -219,12 +263,15 @@ def _widen(graph: _Graph, x: _Value, zero_point: int) -> _Value:
     return _rescale(graph, x, _one_scale(1 << UNIT, UNIT), ("INT8", zero_point), ("INT32", 0))
 
 
-def _rescale(graph: _Graph, x: _Value, scale: Rescale, source: tuple[str, int], target: tuple[str, int]) -> _Value:
+def _rescale(
+    graph: _Graph, x: _Value, scale: Rescale, source: tuple[str, int], target: tuple[str, int], twice: bool = False
+) -> _Value:
     """RESCALE; source and target are each a type and a zero point."""
     inputs = [x, graph.constant(scale.multiplier, "INT32"), graph.constant(scale.shift, "INT8")]
     inputs += [graph.constant([zero_point], kind) for kind, zero_point in (source, target)]
     per_channel = len(scale.multiplier) > 1
-    attributes = (True, "RoundingMode.SINGLE_ROUND", per_channel, False, False)
+    rounding = "RoundingMode.DOUBLE_ROUND" if twice else "RoundingMode.SINGLE_ROUND"
+    attributes = (True, rounding, per_channel, False, False)
     return graph.apply("RESCALE", inputs, x.shape, target[0], attributes)
 
 

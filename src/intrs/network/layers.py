@@ -1,4 +1,4 @@
-"""What a layer is: seven kinds, each a list of fields with one meaning.
+"""What a layer is: a few kinds, each a list of fields with one meaning.
 
 Every kind means what TOSA 1.0 (integer profile) says; `docs/arithmetic.md` derives each formula. Tensors hold int8
 codes of shape (height, width, channels). Fields are checked when a layer is made: what its bytes cannot hold raises
@@ -14,7 +14,7 @@ from intrs.errors import ModelError
 from intrs.network.parts import Array, Dims, Flag, Int, Ints, Nested, Part, Record, Source, fit_integers, integers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,7 +28,10 @@ INT8 = (-128, 127)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rescale(Record):
-    """TOSA RESCALE, single rounding: `(value * multiplier + (1 << (shift - 1))) >> shift`, 64-bit inside.
+    """TOSA RESCALE: `(value * multiplier + (1 << (shift - 1))) >> shift`, 64-bit inside.
+
+    That is single rounding. A layer that rounds twice (`ROUNDS_TWICE`), as TFLite does, adds 2**30 to the product if
+    value >= 0 and takes it away if value < 0, where shift > 31.
 
     One entry for all channels, or one per output channel. multiplier in 0 .. 2**31 - 1, shift in 2 .. 62,
     -2**(shift - 1) <= value < 2**(shift - 1).
@@ -75,6 +78,7 @@ class Layer(Record):
     inputs: tuple[int, ...]
     name: str = field(default="", kw_only=True)
     KIND: ClassVar[int]
+    ROUNDS_TWICE: ClassVar[bool] = False  # RESCALE with DOUBLE_ROUND
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -146,7 +150,10 @@ class Conv(Layer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Add(Layer):
-    """`clamp((((a - za) * ma + (b - zb) * mb + (1 << (shift - 1))) >> shift) + zo)`, 32-bit inside, shift 2 .. 30."""
+    """`clamp((((a - za) * ma + (b - zb) * mb + (1 << (shift - 1))) >> shift) + zo)`, 32-bit inside, shift 2 .. 30.
+
+    One input may have height = width = 1, and then stands for all places of the other.
+    """
 
     multipliers: tuple[int, int]
     zero_points: tuple[int, int]
@@ -163,7 +170,7 @@ class Add(Layer):
     )
 
     def output_shape(self, *inputs: Shape) -> Shape:
-        return inputs[0]
+        return _broadcast(*inputs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -246,13 +253,112 @@ class Pad(Layer):
         return height + top + bottom, width + left + right, channels
 
 
-KINDS: dict[int, type[Layer]] = {kind.KIND: kind for kind in Layer.__subclasses__()}  # by their number in the bytes
+@dataclass(frozen=True, eq=False, repr=False)
+class ConvDouble(Conv):
+    """A Conv of which RESCALE rounds twice: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of TFLite."""
+
+    KIND: ClassVar[int] = 8
+    ROUNDS_TWICE: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RequantiseDouble(Requantise):
+    """A Requantise that rounds twice: QUANTIZE of TFLite, from int8 to int8."""
+
+    KIND: ClassVar[int] = 9
+    ROUNDS_TWICE: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Layer):
+    """TABLE: any function of a code. The result of code c is `table[c + 128]`."""
+
+    table: Int8
+    KIND: ClassVar[int] = 10
+    LAYOUT: ClassVar[tuple[Part, ...]] = (Array("table", "i1", lambda _: (256,)),)
+
+    def output_shape(self, *inputs: Shape) -> Shape:
+        return inputs[0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mul(Layer):
+    """MUL of two tensors: RESCALE (one entry) of `(a - za) * (b - zb)`, then output zero point and CLAMP.
+
+    RESCALE rounds once, or twice if `twice`. One input may have height = width = 1, and then stands for all places of
+    the other.
+    """
+
+    zero_points: tuple[int, int]
+    rescale: Rescale
+    output_zero_point: int
+    clamp: tuple[int, int] = INT8
+    twice: bool = False
+    KIND: ClassVar[int] = 11
+    LAYOUT: ClassVar[tuple[Part, ...]] = (
+        Ints("zero_points", 2),
+        Nested("rescale", Rescale),
+        Int("output_zero_point"),
+        Ints("clamp", 2),
+        Flag("twice"),
+    )
+
+    def output_shape(self, *inputs: Shape) -> Shape:
+        return _broadcast(*inputs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScaledAdd(Layer):
+    """ADD or, with `subtract`, SUB of TFLite: each input is rescaled to a common scale, and then their sum is.
+
+    `clamp(D(D((a - za) << left_shift; rescale_a) + D((b - zb) << left_shift; rescale_b); rescale_sum) + zo)`, where D
+    is RESCALE with two roundings by one entry, and left_shift is in 0 .. 22 (20 in TFLite). One input may have height =
+    width = 1, and then stands for all places of the other.
+    """
+
+    zero_points: tuple[int, int]
+    left_shift: int
+    rescale_a: Rescale
+    rescale_b: Rescale
+    rescale_sum: Rescale
+    output_zero_point: int
+    clamp: tuple[int, int] = INT8
+    subtract: bool = False
+    KIND: ClassVar[int] = 12
+    ROUNDS_TWICE: ClassVar[bool] = True
+    LAYOUT: ClassVar[tuple[Part, ...]] = (
+        Ints("zero_points", 2),
+        Int("left_shift"),
+        Nested("rescale_a", Rescale),
+        Nested("rescale_b", Rescale),
+        Flag("subtract"),
+        Nested("rescale_sum", Rescale),
+        Int("output_zero_point"),
+        Ints("clamp", 2),
+    )
+
+    def output_shape(self, *inputs: Shape) -> Shape:
+        return _broadcast(*inputs)
+
+
+def _all_kinds(kind: type[Layer]) -> Iterator[type[Layer]]:
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from _all_kinds(derived)
+
+
+KINDS: dict[int, type[Layer]] = {kind.KIND: kind for kind in _all_kinds(Layer)}  # by their number in the bytes
 
 
 def read_layer(source: Source, name: str = "") -> Layer:
     """The next layer in canonical bytes."""
     kind, count = source.integers(2)
     return KINDS[kind].read(source, inputs=source.integers(count), name=name)
+
+
+def _broadcast(a: Shape, b: Shape) -> Shape:
+    """The shape of two tensors of which one may be a single pixel."""
+    return b if a[:2] == (1, 1) else a
 
 
 def _window(

@@ -16,7 +16,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Network, Pad, Quantiser, Requantise, Shape
+from intrs.network import (
+    INT8,
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    Layer,
+    MaxPool,
+    Mul,
+    Network,
+    Pad,
+    Quantiser,
+    Requantise,
+    Rescale,
+    ScaledAdd,
+    Shape,
+    Table,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,26 +41,47 @@ if TYPE_CHECKING:
 Step = Callable[..., Tensor]
 Clamp = tuple[int, int] | None
 FLOAT32_EXACT, FLOAT64_EXACT = 2**24, 2**53  # integers up to here are floats
+ONE_ROUNDING = 31  # shifts up to here round once in TOSA's DOUBLE_ROUND
 BELOW_ALL_CODES = -1000.0  # padding that never wins
+
+
+class _Scale:
+    """What `_Rescale` needs: the numbers of a RESCALE of values up to a bound.
+
+    `exact`: doubles are exact, all numbers being multiples of 2^-shift below 2^(53-shift). `nudge`, if it rounds
+    twice, is what the first rounding adds: 2^30 with the sign of the value, for shifts of more than 31.
+    """
+
+    def __init__(self, multiplier: Tensor, shift: Tensor, bound: int, twice: bool) -> None:
+        self.multiplier, self.shift = multiplier, shift
+        self.unit = 2.0 ** shift.double()
+        self.slope = multiplier / self.unit
+        self.nudge = (shift > ONE_ROUNDING).long() << ONE_ROUNDING - 1 if twice else None
+        pairs = zip(multiplier.flatten(), shift.flatten(), strict=True)
+        largest = max(bound * int(m) + (256 << int(h)) for m, h in pairs) + (1 << ONE_ROUNDING - 1)
+        self.exact = largest < FLOAT64_EXACT
 
 
 class _Rescale(torch.autograd.Function):
     """clamp(floor(value * slope + 1/2) + zero point); backward the line through it, flat where it is clamped.
 
-    `whole`, if given, is multiplier and shift, and the product is computed in integers of 64 bits.
+    The product is computed in doubles, or in integers of 64 bits where these would not be exact.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, value: Tensor, slope: Tensor, whole: tuple[Tensor, Tensor] | None, zero_point: int, clamp: Clamp
-    ) -> Tensor:
-        if whole:
-            multiplier, shift = whole
-            codes = ((value.long() * multiplier + (1 << (shift - 1)) >> shift) + zero_point).double()
-        else:
+    def forward(ctx: Any, value: Tensor, by: _Scale, zero_point: int, clamp: Clamp) -> Tensor:
+        if by.exact:
             half = torch.full((), zero_point + 0.5, dtype=torch.float64)
-            codes = torch.addcmul(half, value.double(), slope).floor_()
-        ctx.slope = slope.to(value.dtype)
+            scaled = torch.addcmul(half, value.double(), by.slope)
+            if by.nudge is not None:
+                scaled += torch.where(value < 0, -by.nudge, by.nudge) / by.unit
+            codes = scaled.floor_()
+        else:
+            product = value.long() * by.multiplier + (1 << (by.shift - 1))
+            if by.nudge is not None:
+                product += torch.where(value < 0, -by.nudge, by.nudge)
+            codes = ((product >> by.shift) + zero_point).double()
+        ctx.slope = by.slope.to(value.dtype)
         if clamp is None:  # wide scores
             ctx.save_for_backward(torch.ones((), dtype=torch.bool))
             return codes
@@ -52,9 +90,24 @@ class _Rescale(torch.autograd.Function):
         return kept.float()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         (inside,) = ctx.saved_tensors
-        return (grads[0].to(ctx.slope.dtype) * ctx.slope).mul_(inside), None, None, None, None
+        return (grads[0].to(ctx.slope.dtype) * ctx.slope).mul_(inside), None, None, None
+
+
+class _Lookup(torch.autograd.Function):
+    """The result of each code; backward the slope between the results of the codes before and after it."""
+
+    @staticmethod
+    def forward(ctx: Any, codes: Tensor, results: Tensor, slopes: Tensor) -> Tensor:
+        index = codes.long() - INT8[0]
+        ctx.save_for_backward(slopes[index])
+        return results[index]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return grads[0] * slopes, None, None
 
 
 class Twin(nn.Module):
@@ -86,7 +139,7 @@ def _(layer: Conv, *_: Shape) -> Step:
     bound = int((bias.abs() + 256 * weights.abs().sum((1, 2, 3))).max())  # codes less a zero point fit -255 .. 255
     kind = torch.float32 if bound < FLOAT32_EXACT else torch.float64  # in which sums are exact in any order
     weights, bias = weights.to(kind), bias.to(kind)
-    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, bound)
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, bound, layer.ROUNDS_TWICE)
     clamp = None if layer.wide else layer.clamp
     top, bottom, left, right = layer.pad
     pad, inner = (layer.pad, (0, 0)) if top != bottom or left != right else ((0, 0, 0, 0), (top, left))
@@ -114,6 +167,41 @@ def _(layer: Add, *_: Shape) -> Step:
 
 
 @_step.register
+def _(layer: Mul, *_: Shape) -> Step:
+    za, zb = layer.zero_points
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, 2**16, layer.twice)
+    return lambda a, b: rescale((a.double() - za) * (b.double() - zb), layer.output_zero_point, layer.clamp)
+
+
+@_step.register
+def _(layer: ScaledAdd, *_: Shape) -> Step:
+    (za, zb), unit, sign = layer.zero_points, 2.0**layer.left_shift, -1 if layer.subtract else 1
+
+    def rounded_twice(scale: Rescale) -> Step:
+        return _rescale(scale.multiplier, scale.shift, 2**31, layer.ROUNDS_TWICE)
+
+    rescale_a, rescale_b, rescale_sum = map(rounded_twice, (layer.rescale_a, layer.rescale_b, layer.rescale_sum))
+
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        terms = rescale_a((a.double() - za) * unit, 0, None), rescale_b((b.double() - zb) * unit, 0, None)
+        return rescale_sum(terms[0] + sign * terms[1], layer.output_zero_point, layer.clamp)
+
+    return step
+
+
+@_step.register
+def _(layer: Table, *_: Shape) -> Step:
+    results = torch.from_numpy(layer.table.astype(np.float32))
+    slopes = torch.from_numpy(np.gradient(layer.table.astype(np.float32)))
+
+    def step(codes: Tensor) -> Tensor:
+        found: Tensor = _Lookup.apply(codes, results, slopes)  # type: ignore[no-untyped-call]
+        return found
+
+    return step
+
+
+@_step.register
 def _(layer: MaxPool, *_: Shape) -> Step:
     return lambda x: fn.max_pool2d(_padded(x, layer.pad, BELOW_ALL_CODES), layer.kernel, layer.stride)
 
@@ -125,13 +213,14 @@ def _(layer: AvgPool, *shapes: Shape) -> Step:
 
     inside = window_sums(torch.ones(1, 1, *shapes[0][:2], dtype=torch.float64)).long()
     bits = torch.tensor([int(n - 1).bit_length() for n in inside.flatten()]).reshape(inside.shape)
-    rescale = _rescale_by((((1 << 30) + 1) << bits) // inside, 30 + bits, 256 * int(inside.max()))  # (11), (12)
+    # (11) and (12) of docs/arithmetic.md
+    rescale = _rescale_by(_Scale((((1 << 30) + 1) << bits) // inside, 30 + bits, 256 * int(inside.max()), False))
     return lambda x: rescale(window_sums(x.double() - layer.input_zero_point), layer.output_zero_point, INT8)
 
 
 @_step.register
 def _(layer: Requantise, *_: Shape) -> Step:
-    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, 256)
+    rescale = _rescale(layer.rescale.multiplier, layer.rescale.shift, 256, layer.ROUNDS_TWICE)
     return lambda x: rescale(x - layer.input_zero_point, layer.output_zero_point, layer.clamp)
 
 
@@ -158,20 +247,15 @@ def _quantiser(q: Quantiser) -> Step:
     return step
 
 
-def _rescale(multiplier: NDArray[Any], shift: NDArray[Any], bound: int) -> Step:
+def _rescale(multiplier: NDArray[Any], shift: NDArray[Any], bound: int, twice: bool = False) -> Step:
     """RESCALE by one entry for all channels or one a channel, of values up to the bound."""
     m, h = (torch.from_numpy(values.astype(np.int64)).reshape(1, -1, 1, 1) for values in (multiplier, shift))
-    return _rescale_by(m, h, bound)
+    return _rescale_by(_Scale(m, h, bound, twice))
 
 
-def _rescale_by(multiplier: Tensor, shift: Tensor, bound: int) -> Step:
-    """In doubles where they are exact: all numbers are then multiples of 2^-shift below 2^(53-shift)."""
-    largest = max(bound * int(m) + (256 << int(h)) for m, h in zip(multiplier.flatten(), shift.flatten(), strict=True))
-    whole = None if largest < FLOAT64_EXACT else (multiplier, shift)
-    slope = multiplier / 2.0 ** shift.double()
-
+def _rescale_by(scale: _Scale) -> Step:
     def step(value: Tensor, zero_point: int, clamp: Clamp) -> Tensor:
-        found: Tensor = _Rescale.apply(value, slope, whole, zero_point, clamp)  # type: ignore[no-untyped-call]
+        found: Tensor = _Rescale.apply(value, scale, zero_point, clamp)  # type: ignore[no-untyped-call]
         return found
 
     return step
