@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from layers import conv, quantiser, rescale, scores_of
 from random_networks import random_network
+
+from intrs.network import Network, Requantise
 
 ROOT = Path(__file__).parent.parent
 NETWORKS, MUTATIONS = 40, 300
@@ -21,6 +24,14 @@ def build(folder: Path, *options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def padding_before_anything_else() -> Network:
+    """Rows of the last Conv but one that see padding only: the border above them goes before the first row is made."""
+    start, weights = quantiser(1, 8, 3), np.ones((3, 1, 7, 1))
+    first = Requantise((0,), 0, rescale(30), 0)
+    padded = conv(1, weights, groups=3, dilation=(2, 2), pad=(2, 2, 6, 6), rescale=rescale(42))
+    return Network(start, (first, padded, scores_of(2, (5, 8, 3))))
+
+
 def write_networks(folder: Path, count: int) -> list[Path]:
     files = []
     for seed in range(count):
@@ -30,7 +41,8 @@ def write_networks(folder: Path, count: int) -> list[Path]:
 
 
 def test_core_under_sanitizers(tmp_path: Path) -> None:
-    files = write_networks(tmp_path, NETWORKS)
+    files = [*write_networks(tmp_path, NETWORKS - 1), tmp_path / "padding.bin"]
+    files[-1].write_bytes(padding_before_anything_else().to_bytes())
     build(tmp_path / "build", "-DINTRS_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug")
     checks = tmp_path / "build" / "tests" / "native" / "core_checks"
     done = subprocess.run([checks, str(MUTATIONS), *files], capture_output=True, text=True)

@@ -18,11 +18,13 @@ void fill(uint8_t* from, int64_t bytes, uint8_t value) {
   if (bytes > 0) std::memset(from, value, size_t(bytes));
 }
 
-// The border beside rows begin to end, and above and below if these are the first or last ones.
-void fill_border(const Out& t, int32_t begin, int32_t end, uint8_t flip) {
+// The border beside rows begin to end, and above and below if these are the first or last ones. Rows before `origin` do
+// not lie in memory: of the border above, they may have made room before the first row was made, if the next layer
+// begins with rows that see nothing but padding.
+void fill_border(const Out& t, int32_t origin, int32_t begin, int32_t end, uint8_t flip) {
   const Border& b = t.border;
   const auto value = uint8_t(uint8_t(b.code) ^ flip);
-  if (begin == 0) fill(t.at(-b.top, -b.left), b.top * t.row, value);
+  if (begin == 0) fill(t.at(origin, -b.left), -origin * t.row, value);
   for (int32_t y = begin; y < end; ++y) {
     fill(t.at(y, -b.left), b.left * t.pixel, value);
     fill(t.at(y, t.shape.width), b.right * t.pixel, value);
@@ -58,7 +60,7 @@ void Runner::load(int32_t lane, const int32_t* pixels) {
 }
 
 void Runner::run() {
-  fill_border(view(0), 0, program_.network.shapes[0].height, program_.kernels.layout.flip);
+  fill_border(view(0), origin_[0], 0, program_.network.shapes[0].height, program_.kernels.layout.flip);
   for (const Stage& stage : program_.stages) run_stage(stage);
 }
 
@@ -66,7 +68,7 @@ void Runner::run() {
 void Runner::run_stage(const Stage& stage) {
   for (size_t layer = stage.first; layer < stage.last; ++layer) {
     origin_[layer + 1] = -program_.tensors[layer + 1].border.top;
-    fill_border(view(layer + 1), 0, 0, program_.kernels.layout.flip);
+    fill_border(view(layer + 1), origin_[layer + 1], 0, 0, program_.kernels.layout.flip);
   }
   for_steps(program_, stage, [this](const Step& step) {
     if (step.origin != step.old_origin) make_room(step);
@@ -97,7 +99,7 @@ void Runner::run_layer(const Step& step) {
   }
   const Inputs inputs = {inputs_.data(), inputs_.size(), program_.packed[step.layer].get(), base() + program_.bytes};
   std::visit([&](const auto& operation) { kernels.layers(operation, inputs, out); }, layer.operation);
-  fill_border(whole, step.begin, step.end, kernels.layout.flip);
+  fill_border(whole, origin_[step.layer + 1], step.begin, step.end, kernels.layout.flip);
 }
 
 int32_t Runner::value(size_t index, int32_t lane, int64_t y, int64_t x, int64_t channel) const {
