@@ -304,9 +304,9 @@ Output read<ScaledAdd>(const Context& c) {
 }
 
 template <>
-Output read<Table>(const Context& c) {
+Output read<CodeTable>(const Context& c) {
   c.want(1);
-  Table table;
+  CodeTable table;
   const auto results = c.in.array<int8_t>(int64_t(table.results.size()));
   std::copy(results.begin(), results.end(), table.results.begin());
   const auto ends =

@@ -80,7 +80,7 @@ struct Concat {};
 struct ConvDouble : Conv {};
 struct RequantiseDouble : Requantise {};
 
-struct Table {                      // any function of a code
+struct CodeTable {                  // any function of a code
   std::array<int8_t, 256> results;  // of code c, at c + 128
 };
 
@@ -106,7 +106,7 @@ struct Pad {
 // The kinds of layers there are, in the order of their numbers in the canonical bytes, from 1 on. Readers and kernels
 // are looked up by these types; a kind without them does not compile.
 using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad, ConvDouble, RequantiseDouble,
-                               Table, Mul, ScaledAdd>;
+                               CodeTable, Mul, ScaledAdd>;
 
 template <class... Kinds>
 bool is_any(const Operation& operation) {

@@ -20,6 +20,7 @@ from intrs.network import (
     INT8,
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     ConvDouble,
@@ -33,7 +34,6 @@ from intrs.network import (
     RequantiseDouble,
     Rescale,
     ScaledAdd,
-    Table,
 )
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class _Builder:
         return self._push(kind((x,), source, scale, target, self._clamp(target)))
 
     def _table(self, x: int) -> int:
-        return self._push(Table((x,), _random_table(self.rng)))
+        return self._push(CodeTable((x,), _random_table(self.rng)))
 
     def _pair_with(self, x: int, broadcast: float) -> tuple[int, int]:
         """A tensor and a partner in either order; with this probability the partner is one pixel for all places."""
@@ -277,7 +277,7 @@ MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how
     Pad: (1, _Builder._pad),
     ConvDouble: (2, _Builder._conv_double),
     RequantiseDouble: (1, _Builder._requantise_double),
-    Table: (1, _Builder._table),
+    CodeTable: (1, _Builder._table),
     Mul: (2, _Builder._mul),
     ScaledAdd: (2, _Builder._scaled_add),
 }

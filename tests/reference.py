@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from intrs.network import (
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     Layer,
@@ -26,7 +27,6 @@ from intrs.network import (
     Requantise,
     Rescale,
     ScaledAdd,
-    Table,
 )
 
 Ints = NDArray[np.int64]
@@ -134,7 +134,7 @@ def _(layer: ScaledAdd, a: Ints, b: Ints) -> Ints:
 
 
 @run.register
-def _(layer: Table, x: Ints) -> Ints:
+def _(layer: CodeTable, x: Ints) -> Ints:
     results: Ints = layer.table.astype(np.int64)
     return np.asarray(results[x + 128])
 

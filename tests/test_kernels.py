@@ -10,7 +10,7 @@ import pytest
 from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of, twice
 
 from intrs import _core
-from intrs.network import AvgPool, Conv, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd, Table
+from intrs.network import AvgPool, CodeTable, Conv, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +189,7 @@ def test_layers_run_together(kernels: str, name: str) -> None:
     end, shape = len(layers), Network(start, tuple(layers)).shapes[-1]
     square = RNG.integers(-128, 128, (shape[2], 1, 1, shape[2]))
     layers += [twice(conv(end, square, rescale=rescale(42))), add(end, end + 1)]
-    layers += [conv(end + 2, square, rescale=rescale(42)), Table((end + 3,), RNG.permutation(np.arange(-128, 128)))]
+    layers += [conv(end + 2, square, rescale=rescale(42)), CodeTable((end + 3,), RNG.permutation(np.arange(-128, 128)))]
     layers += [add(end + 4, end + 2), Mul((end + 2, end + 5), (-128, -5), one_scale(2**30, 37), -128)]
     layers += [scores_of(end + 6, shape)]
     net = Network(start, tuple(layers))
@@ -289,7 +289,7 @@ def test_a_pixel_that_the_layer_before_makes() -> None:
     """It is no tensor that could be passed on by rows, though only the next layer reads it."""
     start, shape = quantiser(20, 16, 40), (20, 16, 40)
     gate = conv(0, RNG.integers(-128, 128, (40, *shape)), rescale=rescale(50))
-    layers = gate, Table((1,), np.arange(-128, 128)[::-1]), Mul((0, 2), (-128, -128), one_scale(2**30, 37), -128)
+    layers = gate, CodeTable((1,), np.arange(-128, 128)[::-1]), Mul((0, 2), (-128, -128), one_scale(2**30, 37), -128)
     net = Network(start, (*layers, scores_of(3, shape)))
     for kernels in SETS:
         agree(net, images(shape, 5), kernels)

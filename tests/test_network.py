@@ -22,6 +22,7 @@ from intrs.exchange import tosa
 from intrs.network import (
     KINDS,
     AvgPool,
+    CodeTable,
     Concat,
     Layer,
     MaxPool,
@@ -31,7 +32,6 @@ from intrs.network import (
     Requantise,
     Rescale,
     ScaledAdd,
-    Table,
 )
 
 RNG = np.random.default_rng(1)
@@ -64,7 +64,7 @@ REFUSED: list[tuple[str, Layer]] = [
     ("rescaled result could leave", Mul((0, 0), (0, 0), one_scale(2**30, 14), 0)),
     ("neither one entry|number of RESCALE entries", Mul((0, 0), (0, 0), rescale(40, 2), 0)),
     ("wrong number of inputs", Mul((0,), (0, 0), rescale(40), 0)),
-    ("wrong number of inputs", Table((0, 0), np.zeros(256, np.int8))),
+    ("wrong number of inputs", CodeTable((0, 0), np.zeros(256, np.int8))),
     ("left shift", ScaledAdd((0, 0), (0, 0), 23, rescale(40), rescale(40), rescale(40), 0)),
     ("rescaled result could leave", ScaledAdd((0, 0), (0, 0), 20, rescale(27), rescale(40), rescale(40), 0)),
     ("rescaled result could leave", ScaledAdd((0, 0), (0, 0), 20, rescale(30), rescale(30), rescale(27), 0)),
@@ -107,7 +107,12 @@ TOO_LARGE: list[tuple[Any, str, Any, str]] = [
     (ADD, "inputs", ("0", "1"), "expected an integer, got '0'"),
     (ADD, "name", 7, "expected text"),
     (Pad((0,), (1, 1, 1, 1), 0, name="frame"), "value", 2**32, "4294967296 does not fit 32 bits"),
-    (Table((0,), np.zeros(256, np.int8)), "table", np.zeros(255, int), "expected an array of shape (256,), got (255,)"),
+    (
+        CodeTable((0,), np.zeros(256, np.int8)),
+        "table",
+        np.zeros(255, int),
+        "expected an array of shape (256,), got (255,)",
+    ),
     (rescale(), "multiplier", np.array([2**31]), "2147483648 does not fit int32"),
     (rescale(), "shift", np.array([200]), "200 does not fit int8"),
     (rescale(), "shift", np.array([30, 30]), "expected an array of shape (1,), got (2,)"),

@@ -23,7 +23,7 @@ import intrs as package
 from intrs import pgd, results, zoo
 from intrs.cli.screen import INTERRUPTED, MISTAKE
 from intrs.errors import IntrsError
-from intrs.network import KINDS, Mul, RequantiseDouble, ScaledAdd, Table
+from intrs.network import KINDS, CodeTable, Mul, RequantiseDouble, ScaledAdd
 from intrs.noise import Noise
 from intrs.pgd import records
 from intrs.pgd.ball import NORMS, Ball
@@ -134,7 +134,7 @@ def gradient_at(layer: Any, pixel: int) -> float:
 
 def test_the_gradients_of_tables_products_and_sums() -> None:
     """Of a table the slope at the code, of a product that of the product rule, zero where a result is saturated."""
-    squares = Table((0,), (np.arange(-128, 128) ** 2 // 256).astype(np.int8))
+    squares = CodeTable((0,), (np.arange(-128, 128) ** 2 // 256).astype(np.int8))
     assert gradient_at(squares, 228) == pytest.approx((101**2 // 256 - 99**2 // 256) / 2)
     half, unit = layers.one_scale(2**30, 31), layers.one_scale(2**30, 30)
     for twice in (False, True):

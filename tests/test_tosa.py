@@ -17,6 +17,7 @@ from intrs.exchange import tosa
 from intrs.network import (
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     MaxPool,
@@ -27,7 +28,6 @@ from intrs.network import (
     RequantiseDouble,
     Rescale,
     ScaledAdd,
-    Table,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ WANTED = {
     ),
     "RequantiseDouble": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
     "Requantise": ("per tensor", "clamp", "no clamp", "zero point -128", "zero point 0", "zero point 127"),
-    "Table": ("present",),
+    "CodeTable": ("present",),
     "Mul": (
         *("one pixel for all places", "equal shapes", "rounded once", "rounded twice", "clamp", "no clamp"),
         *("zero point -128", "zero point 0", "zero point 127", "multiplier 0", "largest multiplier"),
@@ -319,7 +319,7 @@ def test_every_pair_of_codes_through_scaled_add() -> None:
 
 def test_every_code_through_a_table() -> None:
     codes = np.arange(-128, 128).reshape(1, 1, 256)
-    network = small_network(Table((0,), np.random.default_rng(SEED).permutation(codes.ravel())), shape=codes.shape)
+    network = small_network(CodeTable((0,), np.random.default_rng(SEED).permutation(codes.ravel())), shape=codes.shape)
     assert differing_tensor(network, [codes]) is None
 
 

@@ -80,7 +80,7 @@ struct LanesLayers {
     });
   }
 
-  static void run(const Table& op, const Inputs& inputs, Out out) {
+  static void run(const CodeTable& op, const Inputs& inputs, Out out) {
     const In in = inputs[0];
     uint8_t stored[256];
     for (size_t i = 0; i < sizeof stored; ++i)

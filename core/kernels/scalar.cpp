@@ -148,7 +148,7 @@ struct Scalar {
     });
   }
 
-  static void run(const Table& op, const Inputs& inputs, Out out) {
+  static void run(const CodeTable& op, const Inputs& inputs, Out out) {
     const In in = inputs[0];
     for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
       const int8_t* from = codes(in, y, x, c);

@@ -79,7 +79,7 @@ void append_double(Network& n, Random& random) {
 void append_pointwise(Network& n, Random& random) {
   const auto pixel = int32_t(n.shapes.size()), table = pixel + 1;
   append(n, AvgPool{{9, 7}, 5, 7}, {2}, {1, 1, 10});
-  Table any;
+  CodeTable any;
   for (int8_t& result : any.results) result = int8_t(random.below(256) - 128);
   append(n, any, {2}, {9, 7, 10});
   append(n, Mul{5, -3, 7, -128, 120, {{1518500250}, {38}}}, {2, table}, {9, 7, 10});

@@ -91,7 +91,7 @@ int64_t kept(const Program& program, const Stage& stage) {
 bool by_rows(const Program& program, size_t layer) {
   const Operation& operation = program.network.layers[layer].operation;
   if (const Conv* conv = conv_of(operation)) return program.packed[layer] && !conv->wide;
-  return is_any<Add, Requantise, RequantiseDouble, Table, Mul, ScaledAdd>(operation);
+  return is_any<Add, Requantise, RequantiseDouble, CodeTable, Mul, ScaledAdd>(operation);
 }
 
 // Tensors that only the next layer reads, where both may run by rows.

@@ -17,6 +17,7 @@ from intrs.network import (
     INT8,
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     MaxPool,
@@ -26,7 +27,6 @@ from intrs.network import (
     Requantise,
     Rescale,
     ScaledAdd,
-    Table,
 )
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _scaled_add(layer: ScaledAdd, graph: _Graph, *inputs: _Value) -> _Value:
 
 
 @write.register
-def _table(layer: Table, graph: _Graph, x: _Value) -> _Value:
+def _table(layer: CodeTable, graph: _Graph, x: _Value) -> _Value:
     return graph.apply("TABLE", [x, graph.constant(layer.table, "INT8")], x.shape, "INT8")
 
 

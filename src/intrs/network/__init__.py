@@ -9,6 +9,7 @@ from intrs.network.layers import (
     KINDS,
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     ConvDouble,
@@ -22,7 +23,6 @@ from intrs.network.layers import (
     Rescale,
     ScaledAdd,
     Shape,
-    Table,
 )
 from intrs.network.network import FORMAT, MAGIC, Network, selected_kernels
 
@@ -33,6 +33,7 @@ __all__ = [
     "MAGIC",
     "Add",
     "AvgPool",
+    "CodeTable",
     "Concat",
     "Conv",
     "ConvDouble",
@@ -47,6 +48,5 @@ __all__ = [
     "Rescale",
     "ScaledAdd",
     "Shape",
-    "Table",
     "selected_kernels",
 ]

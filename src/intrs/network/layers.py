@@ -270,7 +270,7 @@ class RequantiseDouble(Requantise):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(Layer):
+class CodeTable(Layer):
     """TABLE: any function of a code. The result of code c is `table[c + 128]`."""
 
     table: Int8

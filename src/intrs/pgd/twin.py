@@ -20,6 +20,7 @@ from intrs.network import (
     INT8,
     Add,
     AvgPool,
+    CodeTable,
     Concat,
     Conv,
     Layer,
@@ -32,7 +33,6 @@ from intrs.network import (
     Rescale,
     ScaledAdd,
     Shape,
-    Table,
 )
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _(layer: ScaledAdd, *_: Shape) -> Step:
 
 
 @_step.register
-def _(layer: Table, *_: Shape) -> Step:
+def _(layer: CodeTable, *_: Shape) -> Step:
     results = torch.from_numpy(layer.table.astype(np.float32))
     slopes = torch.from_numpy(np.gradient(layer.table.astype(np.float32)))
 

@@ -10,7 +10,7 @@ from layers import conv, network, one_scale, rescale, twice
 from random_networks import scaled_sum
 
 from intrs import _core
-from intrs.network import Conv, MaxPool, Mul, Rescale, ScaledAdd, Table
+from intrs.network import CodeTable, Conv, MaxPool, Mul, Rescale, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +136,7 @@ def test_every_entry_of_a_table(kernels: str) -> None:
     for seed in range(20):
         table = np.random.default_rng(seed).integers(-128, 128, 256, np.int8)
         codes = np.random.default_rng(seed).permutation(256)
-        made = network(Table((0,), table), height=1, width=1, channels=256)
+        made = network(CodeTable((0,), table), height=1, width=1, channels=256)
         assert made.scores(codes.reshape(1, 1, 1, 256), kernels)[0].tolist() == table[codes].tolist()
 
 
