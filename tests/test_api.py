@@ -140,6 +140,24 @@ def test_unanimous_votes_of_another_seed_are_found_by_the_divided_ones(here: Pat
         command("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=300)
 
 
+@pytest.mark.parametrize("images", [3, 5, 7])
+def test_one_line_is_always_counted_again(here: Path, images: int) -> None:
+    """However many samples a line has, and wherever the line with the most divided votes stands."""
+    for name, seed in (("a.tsv", 7), ("b.tsv", 8)):
+        intrs.predict("tiny.onnx", "tiny.npz", out=name, n=3000, max=images, seed=seed)
+    (here / "a.tsv.json").write_bytes((here / "b.tsv.json").read_bytes())
+    with pytest.raises(intrs.ResultsError, match="not those of this run's model, seed and noise"):
+        intrs.predict("tiny.onnx", "tiny.npz", out="a.tsv", resume=True, n=3000)
+
+
+def test_a_description_that_is_deleted_under_a_running_command(here: Path) -> None:
+    def meddle(progress: Progress) -> None:
+        (here / "a.tsv.json").unlink(missing_ok=True)
+
+    with pytest.raises(intrs.ResultsError, match=r"which describes a\.tsv, was deleted"):
+        intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", progress=meddle, **QUICK)
+
+
 def test_an_adaptive_run_of_another_seed_is_not_extended(here: Path) -> None:
     for name, seed in (("a.tsv", 7), ("b.tsv", 8)):
         intrs.certify("tiny.onnx", "tiny.npz", out=name, n=1000, radii=[0.25], seed=seed)

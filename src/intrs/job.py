@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
-MOST_RECOUNTED = 2000  # samples, when a run is resumed
+MOST_RECOUNTED = 2000  # samples, when a run is resumed, beyond those of one line
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +167,11 @@ def _check_votes(job: Job, path: Path, rows: Sequence[Row]) -> None:
         return
     first = SELECTION if job.run.n0 else 0
     told = [(row.counts0 if job.run.n0 else row.counts, place) for place, row in enumerate(rows)]
-    budget = MOST_RECOUNTED
+    counted = 0
     for counts, place in sorted(told, key=lambda each: max(each[0]) / max(sum(each[0]), 1)):
-        budget -= sum(counts)
-        if budget < 0 and place != len(rows) - 1:
+        if counted and counted + sum(counts) > MOST_RECOUNTED:
             break
+        counted += sum(counts)
         if job.sample(job.positions[place], first, sum(counts)).counts != counts:
             raise ResultsError(
                 f"cannot resume {path}: the votes for image {rows[place].idx} are not those of this run's model, seed "

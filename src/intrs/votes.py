@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -89,6 +89,11 @@ class Samples:
         return replace(self, first=self.end, count=count)
 
 
+def top_class(counts: Sequence[int]) -> int:
+    """The class with most votes, the lowest at a tie."""
+    return max(range(len(counts)), key=counts.__getitem__)
+
+
 @dataclass(frozen=True)
 class Votes:
     """Counts per class over the samples of one image."""
@@ -109,7 +114,7 @@ class Votes:
     @property
     def top(self) -> int:
         """The class with most votes, the lowest at a tie."""
-        return max(range(len(self.counts)), key=self.counts.__getitem__)
+        return top_class(self.counts)
 
     @property
     def second(self) -> int:

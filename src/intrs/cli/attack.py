@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from intrs import pgd
 from intrs.cli.arguments import asked
-from intrs.cli.screen import INTERRUPTED, complain, print_table, share, show, table
+from intrs.cli.screen import INTERRUPTED, complain, print_table, share, show, table, which_images
 from intrs.errors import SettingsError
-from intrs.exact import ordinal, plain
+from intrs.exact import plain
 from intrs.progress import reporting
 from intrs.request import Attack
 
@@ -65,10 +65,7 @@ def _announce(campaign: Campaign) -> None:
     if request.source:
         words = f"of {request.source}, identity {settings.source_identity[:16]}: the attack is transferred"
         show("gradients", words)
-    every = (f"from image {request.first} on, " if request.first else "") + (
-        f"every {ordinal(request.skip)}, " if request.skip > 1 else ""
-    )
-    words = f"{request.data}, {every}{settings.images} images"
+    words = f"{request.data}, {which_images(request)}{settings.images} images"
     show("data", words + (f", {done} of them done before" if done else ""))
     show(
         "attack", f"PGD in {request.norm}, {request.steps} steps, {request.restarts} start(s), seed {campaign.seed:#x}"

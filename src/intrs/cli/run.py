@@ -12,8 +12,8 @@ from intrs import api, zoo
 from intrs.adaptive import SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli.arguments import asked
-from intrs.cli.screen import INTERRUPTED, complain, print_table, say, share, show, table
-from intrs.exact import ordinal, parse_fraction, plain
+from intrs.cli.screen import INTERRUPTED, complain, print_table, say, share, show, table, which_images
+from intrs.exact import parse_fraction, plain
 from intrs.model import open_model
 from intrs.noise import parse_sigma
 from intrs.progress import duration
@@ -119,12 +119,6 @@ def announce(started: Started) -> float:
     most = "at most" if job.rules else "about"
     show("time", f"{most} {duration((images - done) * job.samples_per_image() / rate)} ({rate:,.0f} samples/s)")
     return rate
-
-
-def which_images(request: Any) -> str:
-    """The part of the data that is taken, in words."""
-    begin = f"from image {request.first} on, " if request.first else ""
-    return begin + (f"every {ordinal(request.skip)}, " if request.skip > 1 else "")
 
 
 def _prospects(job: Job) -> list[tuple[str, str]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from intrs.exact import ordinal
 from intrs.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.table import Table
 
-    Meter = Callable[[int, str], None]
+    from intrs.request import Request
 
 MISTAKE, INTERRUPTED, BROKEN_PIPE = 2, 128 + 2, 128 + 13  # the latter two as shells report SIGINT and SIGPIPE
 NARROWEST, WIDEST = (
@@ -37,6 +36,12 @@ def complain(text: str) -> None:
 def share(part: int, whole: int) -> str:
     """A percentage."""
     return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def which_images(request: Request) -> str:
+    """The part of the data that is taken, in words."""
+    begin = f"from image {request.first} on, " if request.first else ""
+    return begin + (f"every {ordinal(request.skip)}, " if request.skip > 1 else "")
 
 
 def show(name: str, value: str) -> None:

@@ -10,11 +10,9 @@ from intrs.certificate import Certified, Certifier, parse_alpha
 from intrs.metrics import Answer, Results, Share
 from intrs.noise import PIXEL_RANGE
 from intrs.smooth import Predicted, judge_prediction
-from intrs.votes import Samples, Votes
+from intrs.votes import Samples, Votes, top_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from intrs.results import Row
 
 
@@ -23,17 +21,13 @@ def judged_again(votes: Results, alpha: str, dimension: int) -> Results:
     assert votes.run
     certifier = Certifier(votes.run.noise, dimension, votes.run.request.n, parse_alpha(alpha))
     judge = cache(certifier.judge)
-    return Results(votes.paths, tuple(_answer(row, judge(_top(row.counts0), row.counts)) for row in votes.rows))
+    return Results(votes.paths, tuple(_answer(row, judge(top_class(row.counts0), row.counts)) for row in votes.rows))
 
 
 def _answer(row: Row, outcome: object) -> Answer:
     if isinstance(outcome, Certified):
         return Answer(row.idx, row.label, outcome.label, Fraction(outcome.radius_sq, PIXEL_RANGE**2))
     return Answer(row.idx, row.label, None, None)
-
-
-def _top(counts: Sequence[int]) -> int:
-    return max(range(len(counts)), key=counts.__getitem__)
 
 
 def predicted(votes: Results, dimension: int, alpha: str) -> tuple[Share, Share]:

@@ -18,6 +18,7 @@ from intrs.exact import parse_fraction, plain
 from intrs.metrics import show
 from intrs.metrics.shares import Mean, Share
 from intrs.noise import PIXEL_RANGE
+from intrs.votes import top_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ class Answer:
     def of(cls, row: Row) -> Answer:
         """Of a line of a results file."""
         square = None if row.radius_sq is None else Fraction(row.radius_sq, PIXEL_RANGE**2)
-        majority = max(range(len(row.counts)), key=row.counts.__getitem__) if any(row.counts) else None
+        majority = top_class(row.counts) if any(row.counts) else None
         return cls(row.idx, row.label, row.predict, square, majority)
 
     @property

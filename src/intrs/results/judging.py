@@ -11,7 +11,7 @@ from intrs.errors import ResultsError
 from intrs.request import Certify
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, radius_text
 from intrs.smooth import judge, judge_adaptive, judge_prediction
-from intrs.votes import SELECTION, Samples, Votes
+from intrs.votes import SELECTION, Samples, Votes, top_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def _contradiction(run: Run, row: Row) -> str | None:
     for name, counts, whole in (("counts0", row.counts0, row.n0), ("counts", row.counts, row.n)):
         if sum(counts) != whole:
             return f"{name} add up to {sum(counts)}, not to {whole}"
-    selected = _top(row.counts0 if run.n0 else row.counts)
+    selected = top_class(row.counts0 if run.n0 else row.counts)
     if row.predict not in (None, selected):
         return f"predict is {row.predict}, but its votes select class {selected}"
     if selected >= len(row.counts) or row.votes != row.counts[selected]:
@@ -135,10 +135,6 @@ def _contradiction(run: Run, row: Row) -> str | None:
     radius = radius_text(row.radius_sq or 0)
     same = row.radius == radius or (not row.radius_sq and row.radius == "0.0")  # of predictions and abstentions
     return None if same else f"radius is {row.radius}, but radius_sq says {radius}"
-
-
-def _top(counts: Sequence[int]) -> int:
-    return max(range(len(counts)), key=counts.__getitem__)
 
 
 def columns_of(run: Run) -> tuple[str, ...]:
