@@ -11,6 +11,7 @@ from intrs import job as jobs
 from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier
 from intrs.data import open_data
+from intrs.driver import work
 from intrs.errors import SettingsError
 from intrs.files import check_new, write_whole
 from intrs.metrics import Results
@@ -132,7 +133,7 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
         if settings["on_start"]:
             settings["on_start"](Started(job, path, writer.rows))
         with reporting(settings["progress"]) as report:
-            jobs.work(job, writer, report)
+            work(job, writer, report)
     return Results.of(path, job.run, writer.rows)
 
 

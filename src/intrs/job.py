@@ -1,4 +1,4 @@
-"""A run with everything opened and checked, and the loop over its images: what certify, predict and verify share."""
+"""A run with everything opened and checked: what certify, predict and verify share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from intrs.exact import parse_seed
 from intrs.model import Model, open_model
 from intrs.network import Network, selected_kernels
 from intrs.noise import Noise
-from intrs.progress import Progress
 from intrs.request import Certify, Predict
 from intrs.results import Judge, Memory, Row, Run, Writer
 from intrs.smooth import Smooth
+from intrs.units import Voter
 from intrs.version import __version__
-from intrs.votes import SELECTION
+from intrs.votes import SELECTION, Votes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from intrs.float_engine import FloatEngine
     from intrs.progress import OnProgress
     from intrs.request import Request
-    from intrs.votes import Classifier, Votes
+    from intrs.votes import Classifier
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
@@ -78,22 +78,16 @@ class Job:
         samples = self.smooth.samples(int(self.data.indices[position]), first, count)
         return self.smooth.sample(self.data.images[position], samples, progress)
 
-    def answer(self, position: int, progress: OnProgress | None = None, before: Row | None = None) -> Row:
-        """Sample and judge one image; before: its line in the run that this one extends."""
-        begin = time.perf_counter()
-        if before:
-            selection, known = self.judge.kept_votes(before)
-        else:
-            selection, known = self.sample(position, SELECTION, self.run.n0), None
-        if self.rules:
-            image, index = self.data.images[position], int(self.data.indices[position])
-            estimation = self.smooth.sample_until(
-                image, index, selection.top, self.rules, begin=known, progress=progress
-            )
-        else:
-            estimation = self.sample(position, 0, self.run.request.n, progress)
-        label = int(self.data.labels[position])
-        return self.judge.row(label, selection, estimation, time.perf_counter() - begin)
+    @cached_property
+    def voter(self) -> Voter:
+        """What a worker needs to count for this run."""
+        return Voter(self.smooth, self.rules, self.run.n0, self.run.request.n)
+
+    def row(self, position: int, selection: Votes | None, estimation: Votes, seconds: float) -> Row:
+        """The line of the image at this position, from its votes; a prediction selects nothing."""
+        label, index = int(self.data.labels[position]), int(self.data.indices[position])
+        nothing = Votes((0,) * self.run.classes, self.run.noise, self.smooth.samples(index, SELECTION, 0))
+        return self.judge.row(label, selection or nothing, estimation, seconds)
 
     def samples_per_image(self) -> int:
         """Network passes that one image takes, at most."""
@@ -177,44 +171,6 @@ def _check_votes(job: Job, path: Path, rows: Sequence[Row]) -> None:
                 f"cannot resume {path}: the votes for image {rows[place].idx} are not those of this run's model, seed "
                 "and noise, whatever its description says; it may be the description of another file"
             )
-
-
-def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None) -> None:
-    """Answer for the images that the file does not have yet."""
-    before = results.set_aside(writer.path, job.run) if writer.path else {}
-    each, total, done = (1 if job.rules else job.samples_per_image()), len(job.positions), len(writer.rows)
-    report = _Reports(progress, each, total, adaptive=bool(job.rules))
-    report.images(done)
-    for i, position in enumerate(job.positions[done:], done):
-        known = before.get(int(job.data.indices[position]))
-        if known and writer.path and (words := job.judge.misfit(known)) is not None:
-            raise ResultsError(f"{results.set_aside_path(writer.path, job.run)}, image {known.idx}: {words}")
-        writer.append(job.answer(position, report.samples_of(i), known))
-        report.images(i + 1)
-
-
-@dataclass(frozen=True)
-class _Reports:
-    """What the caller hears: samples of all images, or images, whose samples nobody knows beforehand."""
-
-    progress: OnProgress | None
-    each: int
-    total: int
-    adaptive: bool
-
-    def images(self, done: int) -> None:
-        if self.progress:
-            unit = "images" if self.adaptive else "samples"
-            note = f"image {min(done + 1, self.total)} of {self.total}"
-            self.progress(Progress(self.each * done, self.each * self.total, unit, note))
-
-    def samples_of(self, i: int) -> OnProgress | None:
-        progress, note = self.progress, f"image {i + 1} of {self.total}"
-        if progress is None:
-            return None
-        if self.adaptive:
-            return lambda p: progress(Progress(i, self.total, "images", f"{note}, sample {p.done:,}"))
-        return lambda p: progress(Progress(self.each * i + p.done, self.each * self.total, "samples", note))
 
 
 # --- Checking --------------------------------------------------------------------------------------------------------

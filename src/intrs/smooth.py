@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
-from intrs.adaptive import GIVE_UP, Stages
+from intrs.adaptive import GIVE_UP, Stages, next_look
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
 from intrs.errors import DataError, IntrsError, ModelError, SettingsError
 from intrs.exact import Count, Number, parse_count, parse_seed
@@ -218,13 +218,33 @@ class Smooth:
         They are the first of the votes that a fixed number of samples would give. begin: votes at which all rules but
         the last have stopped.
         """
-        most = rules[-1].caps[-1]
-        found = begin or self.sample(image, self.samples(index, 0, rules[0].following(0)), _of(most, 0, progress))
-        for rule in rules[-1:] if begin else rules:
-            while not rule.is_over(label, found.counts):
-                more = found.samples.following(rule.following(found.count) - found.count)
-                found += self.sample(image, more, _of(most, found.count, progress))
-        return found
+        stage = len(rules) - 1 if begin else 0
+        return self.sample_on(image, index, label, rules, begin, stage, progress=progress)[0]
+
+    def sample_on(
+        self,
+        image: NDArray[Any],
+        index: int,
+        label: int,
+        rules: Sequence[Rule],
+        found: Votes | None,
+        stage: int,
+        most: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> tuple[Votes, int, bool]:
+        """The same, from the votes found so far at this stage on, and at most until a look after `most` more samples.
+
+        Returns all votes from sample 0 on, the stage that goes on, and whether every rule has stopped.
+        """
+        cap, begin = rules[-1].caps[-1], found.count if found else 0
+        stage, until = next_look(rules, stage, label, found.counts if found else None)
+        while until is not None and (most is None or found is None or found.count - begin < most):
+            done = found.count if found else 0
+            more = self.sample(image, self.samples(index, done, until - done), _of(cap, done, progress))
+            found = found + more if found else more
+            stage, until = next_look(rules, stage, label, found.counts)
+        assert found is not None
+        return found, stage, until is None
 
     def _certify_adaptively(
         self,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from intrs import results, zoo
 from intrs.data import open_data
 from intrs.data.known import KNOWN
+from intrs.driver import Pending, answers, local_engine
 from intrs.errors import IntrsError, ResultsError
 from intrs.exact import parse_count
 from intrs.job import open_job
 from intrs.model import open_model
-from intrs.progress import Progress
 from intrs.results import difference
 
 if TYPE_CHECKING:
@@ -86,22 +86,25 @@ class Verification:
         if len(self.rows) > len(positions):
             return f"line {len(positions) + 2}: more lines than the {len(positions)} images of the run"
         for i, (row, position) in enumerate(zip(self.rows, positions, strict=False)):
-            if progress:
-                progress(Progress(i, len(self.rows), "images", f"line {i + 1} of {len(self.rows)}"))
-            if fault := self._fault(i, row, position):
+            if fault := self._fault(row, position):  # first, because a file may claim any number of samples
                 return f"line {i + 2} (image {row.idx}): {fault}"
-        if progress:
-            progress(Progress(len(self.rows), len(self.rows), "images", "all lines"))
+        return self._first_other_votes(progress)
+
+    def _first_other_votes(self, progress: OnProgress | None) -> str | None:
+        """Count again, and compare line by line."""
+        wanted = [Pending(i, self.job.positions[i]) for i in sorted(self.again)]
+        with local_engine(self.job) as engine:
+            for image, right in answers(self.job, wanted, engine, progress):
+                if fault := difference(self.rows[image.place], right):
+                    return f"line {image.place + 2} (image {right.idx}): {fault}"
         return None
 
-    def _fault(self, i: int, row: Row, position: int) -> str | None:
+    def _fault(self, row: Row, position: int) -> str | None:
         index, label = int(self.job.data.indices[position]), int(self.job.data.labels[position])
         for name, found, wanted in (("idx", row.idx, index), ("label", row.label, label)):
             if found != wanted:
                 return f"{name} is {found}, should be {wanted}"
-        if fault := self.job.judge.fault(row):  # first, because a file may claim any number of samples
-            return fault
-        return difference(row, self.job.answer(position)) if i in self.again else None
+        return self.job.judge.fault(row)
 
     def _excuse(self) -> str:
         """Floats may differ without anyone's fault."""

@@ -4,7 +4,7 @@ looks -> boundary -> tables -> rule -> stages: when to look and what that may co
 boundaries of all radii, when to stop, and what was asked for.
 """
 
-from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
+from intrs.adaptive.rule import Rule, SpendingRule, UnionRule, next_look
 from intrs.adaptive.stages import GIVE_UP, Stage, Stages
 
-__all__ = ["GIVE_UP", "Rule", "SpendingRule", "Stage", "Stages", "UnionRule"]
+__all__ = ["GIVE_UP", "Rule", "SpendingRule", "Stage", "Stages", "UnionRule", "next_look"]

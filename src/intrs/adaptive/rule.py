@@ -94,6 +94,21 @@ class Rule(ByFields, ABC):
         return Certified(label, found, votes, n, alpha)
 
 
+def next_look(rules: Sequence[Rule], stage: int, label: int, counts: Sequence[int] | None) -> tuple[int, int | None]:
+    """Of several rules in turn: the one that goes on after these votes, from the one at `stage` on, and its next look.
+
+    The look is the number of samples in all; None if every rule has stopped. A rule that has stopped is not asked
+    again: after more samples it might say otherwise.
+    """
+    if counts is None:
+        return stage, rules[stage].following(0)
+    while rules[stage].is_over(label, counts):
+        stage += 1
+        if stage == len(rules):
+            return stage, None
+    return stage, rules[stage].following(sum(counts))
+
+
 @dataclass(frozen=True, repr=False)
 class SpendingRule(Rule):
     """Decides radii, by tables of exact probabilities: the default."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs import results
 from intrs.adaptive.tables import squared
+from intrs.driver import work
 from intrs.errors import IntrsError, ResultsError
 from intrs.exact import parse_count, plain
 from intrs.experiments.attacks import attacks
@@ -19,7 +20,7 @@ from intrs.experiments.extras import lacks
 from intrs.experiments.folder import open_folder
 from intrs.experiments.pages import write
 from intrs.experiments.plan import NOISE, Plan, read_plan
-from intrs.job import begin, check_decisive, open_job, work
+from intrs.job import begin, check_decisive, open_job
 from intrs.model import open_model
 from intrs.pgd import attack, check
 from intrs.progress import reporting

@@ -1,0 +1,334 @@
+"""The one loop behind certify, predict and verify: hands units of work to an engine and puts the answers together.
+
+Many images are in flight at once. Votes come back in any order; an image is judged when all of its votes are there, and
+the lines come out in the order of the images. What was handed out twice must agree bit for bit.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import statistics
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from intrs import results
+from intrs.engines import LostError, Threads
+from intrs.errors import IntrsError, ResultsError
+from intrs.network import Network
+from intrs.progress import Progress
+from intrs.units import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from intrs.engines import Engine
+    from intrs.job import Job
+    from intrs.progress import OnProgress
+    from intrs.results import Memory, Row, Writer
+    from intrs.units import Counted
+    from intrs.votes import Votes
+
+SECONDS = 2.0  # of work in a unit
+FIRST = 512  # samples of the first units, by which the rate is measured
+GRAIN = 64  # samples that fill the vector lanes
+AHEAD = 2  # images in flight per slot
+WAIT = 0.1  # seconds between looks at the progress
+LATE = 4.0  # a unit that takes so many times longer than its like is handed out again
+MOST_LOST = 20  # times that one unit may be lost
+
+
+@dataclass(eq=False)
+class Pending:
+    """One image in flight."""
+
+    place: int  # in the run, from 0
+    position: int  # in the data
+    before: Row | None = None  # its line in the run that this one extends
+    selection: Votes | None = None
+    votes: Votes | None = None  # from sample 0 on, without a gap
+    apart: dict[int, Votes] = field(default_factory=dict)  # further votes, by their first sample
+    stage: int = 0  # of an adaptive run
+    handed: int = 0  # samples that were handed out, of a run with a fixed n
+    over: bool = False
+    seconds: float = 0.0
+
+    def take(self, counted: Counted, *, adaptive: bool, n: int) -> None:
+        """Put votes that came back to those that are there."""
+        self.seconds += counted.seconds
+        self.selection = counted.selection or self.selection
+        if adaptive:
+            self.votes, self.stage, self.over = counted.votes, counted.stage, counted.over
+            return
+        self.join(counted.votes)
+        self.over = self.votes is not None and self.votes.count == n
+
+    def join(self, votes: Votes) -> None:
+        """Add what touches; keep the rest for later."""
+        self.apart[votes.samples.first] = votes
+        while (following := self.apart.pop(self.votes.count if self.votes else 0, None)) is not None:
+            self.votes = self.votes + following if self.votes else following
+
+
+class Agenda:
+    """Which unit goes out next, and which lines are known."""
+
+    def __init__(self, job: Job, wanted: Sequence[Pending], slots: Callable[[], int]) -> None:
+        self._job = job
+        self._slots = slots
+        self._waiting = deque(wanted)
+        self._order = deque(wanted)  # whose lines are not out yet
+        self._flying = 0
+        self._ready: list[tuple[int, Pending]] = []  # a heap: images of which a unit can go out, the first ones first
+        self._rate = 0.0  # samples per second and slot
+        self.counted = 0  # samples that came back
+
+    def next(self) -> tuple[Pending, Unit] | None:
+        """The unit that is wanted most, or None if there is nothing to hand out now."""
+        if not self._ready:
+            if not self._waiting or self._flying >= AHEAD * self._slots():
+                return None
+            self._open(self._waiting.popleft())
+        return self._adaptive_unit() if self._job.rules else self._fixed_unit()
+
+    def take(self, image: Pending, counted: Counted) -> None:
+        """A unit came back."""
+        samples = self._samples_of(image, counted)
+        image.take(counted, adaptive=bool(self._job.rules), n=self._job.run.request.n)
+        self.counted += samples
+        if counted.seconds > 0:
+            rate = samples / counted.seconds
+            self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+        if image.over:
+            self._flying -= 1
+        elif self._job.rules:
+            heapq.heappush(self._ready, (image.place, image))
+
+    def lines(self) -> Iterator[tuple[Pending, Row]]:
+        """The lines that are known and not out yet, as far as their order allows."""
+        while self._order and self._order[0].over:
+            image = self._order.popleft()
+            assert image.votes is not None
+            yield image, self._job.row(image.position, image.selection, image.votes, image.seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every line is out."""
+        return not self._order
+
+    def _open(self, image: Pending) -> None:
+        if image.before:
+            image.selection, image.votes = self._job.judge.kept_votes(image.before)
+            image.stage = len(self._job.rules) - 1
+        self._flying += 1
+        heapq.heappush(self._ready, (image.place, image))
+
+    def _fixed_unit(self) -> tuple[Pending, Unit]:
+        n, (_, image) = self._job.run.request.n, self._ready[0]
+        count = min(self._budget(), n - image.handed)
+        unit = self._unit(image, image.handed, count)
+        image.handed += count
+        if image.handed == n:
+            heapq.heappop(self._ready)
+        return image, unit
+
+    def _adaptive_unit(self) -> tuple[Pending, Unit]:
+        _, image = heapq.heappop(self._ready)
+        return image, self._unit(image, image.votes.count if image.votes else 0, self._budget())
+
+    def _unit(self, image: Pending, first: int, count: int) -> Unit:
+        job = self._job
+        return Unit(
+            job.data.images[image.position], int(job.data.indices[image.position]), first, count,
+            select=first == 0 and image.selection is None and job.run.n0 > 0,
+            label=image.selection.top if image.selection else None, votes=image.votes, stage=image.stage,
+        )  # fmt: skip
+
+    def _budget(self) -> int:
+        """Samples of a unit: about `SECONDS` of work, and less towards the end, so that all finish together."""
+        wanted = int(self._rate * SECONDS) or FIRST
+        if not self._job.rules:
+            left = self._job.run.request.n * len(self._waiting) + sum(
+                self._job.run.request.n - image.handed for _, image in self._ready
+            )
+            wanted = min(wanted, left // (2 * self._slots())) if self._slots() > 1 else wanted
+        return max(wanted // GRAIN, 1) * GRAIN
+
+    def _samples_of(self, image: Pending, counted: Counted) -> int:
+        before = image.votes.count if self._job.rules and image.votes else 0
+        return counted.votes.count - before + (counted.selection.count if counted.selection else 0)
+
+
+@dataclass(eq=False)
+class _Out:
+    """A unit that is with the engine."""
+
+    image: Pending
+    unit: Unit
+    since: float
+    again: bool = False  # a second copy of it
+
+
+class _Desk:
+    """Hands units out and takes answers in; the first answer to a unit counts, a second must agree."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._out: dict[Future[Counted], _Out] = {}
+        self._copies: dict[tuple[int, int], int] = {}  # copies of a unit that are out
+        self._answered: dict[tuple[int, int], Counted] = {}  # first answers to units of which copies are out
+        self._lost: dict[tuple[int, int], int] = {}
+        self._took: deque[float] = deque(maxlen=50)  # seconds between handing out and answer
+
+    @property
+    def free(self) -> int:
+        """How many units it can take now."""
+        return self._engine.slots - len(self._out)
+
+    def hand_out(self, image: Pending, unit: Unit, *, again: bool = False) -> None:
+        """Give a unit to the engine."""
+        self._copies[unit.key] = self._copies.get(unit.key, 0) + 1
+        self._out[self._engine.submit(unit)] = _Out(image, unit, time.monotonic(), again)
+
+    def hand_out_late(self) -> None:
+        """Nothing else is left to hand out: copies of units that are late go to whoever is free."""
+        if not self._engine.is_remote or len(self._took) < 3:
+            return
+        limit = LATE * statistics.median(self._took)
+        now = time.monotonic()
+        late = [o for o in self._out.values() if now - o.since > limit and self._copies[o.unit.key] == 1]
+        for each in late[: max(self.free, 0)]:
+            self.hand_out(each.image, each.unit, again=True)
+
+    def answers(self) -> Iterator[tuple[Pending, Counted]]:
+        """What has come back since, after waiting for a moment."""
+        if not self._out:
+            time.sleep(WAIT)  # an engine without a single slot at the moment
+            return
+        for future in wait(self._out, WAIT, FIRST_COMPLETED).done:
+            given = self._out.pop(future)
+            self._copies[given.unit.key] -= 1
+            error = future.exception()
+            if isinstance(error, LostError):
+                self._hand_out_lost(given, error)
+            elif error is not None:
+                raise error
+            elif (counted := self._first(given, future.result())) is not None:
+                self._took.append(time.monotonic() - given.since)
+                yield given.image, counted
+
+    def _hand_out_lost(self, given: _Out, error: LostError) -> None:
+        key = given.unit.key
+        if key in self._answered or self._copies[key]:
+            self._forget(key)
+            return
+        self._lost[key] = self._lost.get(key, 0) + 1
+        if self._lost[key] > MOST_LOST:
+            raise IntrsError(f"the samples of image {key[0]} from {key[1]} on were lost {MOST_LOST} times: {error}")
+        self.hand_out(given.image, given.unit)
+
+    def _first(self, given: _Out, counted: Counted) -> Counted | None:
+        """This answer, unless there was one before, with which it must agree."""
+        key = given.unit.key
+        known = self._answered.get(key)
+        if known is not None and not known.agrees(counted):
+            raise ResultsError(
+                f"two workers disagree about the same samples: image {key[0]}, from sample {key[1]} on, are "
+                f"{list(known.votes.counts)} votes on {known.where}, and {list(counted.votes.counts)} on "
+                f"{counted.where}. One of these machines computes wrongly; what is in the results may be wrong too"
+            )
+        if known is None and self._copies[key]:
+            self._answered[key] = counted
+        self._forget(key)
+        return counted if known is None else None
+
+    def _forget(self, key: tuple[int, int]) -> None:
+        if not self._copies[key]:
+            del self._copies[key]
+            self._answered.pop(key, None)
+
+
+def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None, engine: Engine | None = None) -> None:
+    """Answer for the images that the file does not have yet, on this engine or on the threads of this process."""
+    before = results.set_aside(writer.path, job.run) if writer.path else {}
+    done = len(writer.rows)
+    wanted = [
+        Pending(i, position, _known(job, writer.path, before.get(int(job.data.indices[position]))))
+        for i, position in enumerate(job.positions[done:], done)
+    ]
+    with engine or local_engine(job) as chosen:
+        for _, row in answers(job, wanted, chosen, progress, done):
+            writer.append(row)
+
+
+def _known(job: Job, path: Path | None, row: Row | None) -> Row | None:
+    """The line that an image had, if its votes can be of the run that is extended."""
+    if row and path and (words := job.judge.misfit(row)) is not None:
+        raise ResultsError(f"{results.set_aside_path(path, job.run)}, image {row.idx}: {words}")
+    return row
+
+
+def local_engine(job: Job) -> Engine:
+    """The threads of this process: all for one image, or one per image if the images are adaptive.
+
+    The steps of an adaptive image are short and wait for each other, so threads would wait within an image.
+    """
+    threads = job.run.request.threads
+    if not (job.rules and isinstance(job.smooth.base, Network)):
+        return Threads(job.voter, 1, threads)
+    return Threads(job.voter, min(threads or cores(), len(job.positions)), 1)
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def answers(
+    job: Job, wanted: Sequence[Pending], engine: Engine, progress: OnProgress | None = None, done: int = 0
+) -> Iterator[tuple[Pending, Row]]:
+    """The lines of these images, in their order. done: images of the run that were done before, for the reports."""
+    agenda, desk = Agenda(job, wanted, lambda: engine.slots), _Desk(engine)
+    report = _Reports(job, engine, agenda, progress, done, done + len(wanted))
+    report(done)
+    while not agenda.is_over:
+        while desk.free > 0 and (given := agenda.next()) is not None:
+            desk.hand_out(*given)
+        desk.hand_out_late()
+        for image, counted in desk.answers():
+            agenda.take(image, counted)
+        for image, row in agenda.lines():
+            yield image, row
+            done += 1
+            report(done)
+        report(done)
+
+
+@dataclass(eq=False)
+class _Reports:
+    """What the caller hears: samples of all images, or images, whose samples nobody knows beforehand."""
+
+    job: Job
+    engine: Engine
+    agenda: Agenda
+    progress: OnProgress | None
+    before: int  # images that were done before
+    total: int
+
+    def __call__(self, done: int) -> None:
+        if not self.progress:
+            return
+        total, each = self.total, self.job.samples_per_image()
+        words = [f"image {min(done + 1, total)} of {total}", self.engine.note()]
+        counted = self.agenda.counted + self.engine.running()
+        if self.job.rules:
+            words.append(f"{counted:,} samples" if counted else "")
+            so_far, whole, unit = done, total, "images"
+        else:
+            so_far, whole, unit = self.before * each + counted, total * each, "samples"
+        note = ", ".join(word for word in words if word)
+        self.progress(Progress(min(so_far, whole), whole, unit, note))
