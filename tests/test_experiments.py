@@ -30,7 +30,6 @@ from intrs.errors import IntrsError
 from intrs.experiments import Step, extras, reproduce
 from intrs.experiments import folder as folder_module
 from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
-from intrs.job import Job
 from intrs.metrics import read
 from intrs.reports.runs import METHODS
 
@@ -284,7 +283,7 @@ def test_an_adaptive_run_resumes_and_verifies(
     def refuse(*_: object) -> None:
         raise AssertionError("sampled again")
 
-    monkeypatch.setattr(Job, "answer", refuse)
+    monkeypatch.setattr("intrs.engines.Threads.submit", refuse)
     assert run(plan, "-o", str(stopping)) == 0
     assert "n = at most 400: done before" in capsys.readouterr().out
 
@@ -470,7 +469,7 @@ def test_a_second_run_samples_nothing(
     def refuse(*_: object) -> None:
         raise AssertionError("sampled again")
 
-    monkeypatch.setattr(Job, "answer", refuse)
+    monkeypatch.setattr("intrs.engines.Threads.submit", refuse)
     assert run(str(whole.parent / "plan.toml"), "-o", str(whole)) == 0
     assert (whole / "results.json").read_text() == before
     assert "nowhere.onnx: the plan names it" in capsys.readouterr().out

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from intrs.api import adaptive_table as adaptive_table
     from intrs.api import certify as certify
     from intrs.api import export as export
+    from intrs.api import merge as merge
     from intrs.api import predict as predict
     from intrs.api import table as table
     from intrs.api import verify as verify
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
-    "intrs.api": ("adaptive_table", "certify", "export", "predict", "table", "verify"),
+    "intrs.api": ("adaptive_table", "certify", "export", "merge", "predict", "table", "verify"),
     "intrs.certificate": ("Abstained", "Certified", "Certifier"),
     "intrs.data": ("Images", "open_data"),
     "intrs.errors": ("DataError", "IntrsError", "ModelError", "ResultsError", "SettingsError"),

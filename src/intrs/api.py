@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs import job as jobs
+from intrs import results
 from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier
 from intrs.data import open_data
@@ -66,6 +67,7 @@ def certify(
     first: Count = Certify.first,
     skip: Count = Certify.skip,
     max: Count | None = None,  # the setting's name
+    shard: str = "",
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
@@ -83,8 +85,10 @@ def certify(
     `Images`, or the arrays (images, labels). sigma is a fraction of the pixel range; without it, the model's own is
     taken. Radii or a precision ("1%") make the run adaptive: then n is the most samples that an image gets.
 
-    With `out`, each line is written as soon as it is known, and `resume` continues a file that exists after Ctrl-C,
-    kill -9 or a power cut. Returns the `Results`, which know certified accuracies and become a pandas DataFrame.
+    shard="2/8" does the second of eight parts of the run, which `merge` puts together; "2/8:samples" divides the
+    samples of every image instead of the images. With `out`, each line is written as soon as it is known, and `resume`
+    continues a file that exists after Ctrl-C, kill -9 or a power cut. Returns the `Results`, which know certified
+    accuracies and become a pandas DataFrame.
     """
     settings = locals()
     return _run(Certify, settings)
@@ -103,6 +107,7 @@ def predict(
     first: Count = Predict.first,
     skip: Count = Predict.skip,
     max: Count | None = None,  # the setting's name
+    shard: str = "",
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
@@ -164,6 +169,20 @@ def verify(
         on_start(opened)
     with reporting(progress) as report:
         return opened.check(report)
+
+
+def merge(parts: Sequence[AnyPath], out: AnyPath, *, overwrite: bool = False) -> Results:
+    """Put the files of parts of one run together; the result is what one run would have written, but for the times.
+
+    The parts may come from different machines and kernel sets, and may overlap: then they must agree. Raises
+    `UnfinishedError`, a ResultsError, if something is missing.
+    """
+    path = Path(out)
+    merged = results.merge([Path(part) for part in parts])
+    with results.create(path, merged.run, overwrite=overwrite) as writer:
+        for row in merged.rows:
+            writer.append(row)
+    return Results.of(path, merged.run, merged.rows)
 
 
 # --- Files for other programs ----------------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ from intrs.engines import LostError, Threads
 from intrs.errors import IntrsError, ResultsError
 from intrs.network import Network
 from intrs.progress import Progress
+from intrs.results import Kept
 from intrs.units import Unit
+from intrs.votes import SELECTION, Votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     from intrs.engines import Engine
     from intrs.job import Job
     from intrs.progress import OnProgress
-    from intrs.results import Memory, Row, Writer
+    from intrs.results import Journal, Memory, NoJournal, Row, Writer
     from intrs.units import Counted
-    from intrs.votes import Votes
 
 SECONDS = 2.0  # of work in a unit
 FIRST = 512  # samples of the first units, by which the rate is measured
@@ -49,29 +50,28 @@ class Pending:
     place: int  # in the run, from 0
     position: int  # in the data
     before: Row | None = None  # its line in the run that this one extends
+    recalled: Sequence[Kept] = ()  # votes that were counted before the run was interrupted
     selection: Votes | None = None
     votes: Votes | None = None  # from sample 0 on, without a gap
     apart: dict[int, Votes] = field(default_factory=dict)  # further votes, by their first sample
     stage: int = 0  # of an adaptive run
-    handed: int = 0  # samples that were handed out, of a run with a fixed n
+    todo: list[tuple[int, int]] = field(default_factory=list)  # ranges of samples that are not handed out
+    out: int = 0  # units of it that are with the engine
     over: bool = False
     seconds: float = 0.0
-
-    def take(self, counted: Counted, *, adaptive: bool, n: int) -> None:
-        """Put votes that came back to those that are there."""
-        self.seconds += counted.seconds
-        self.selection = counted.selection or self.selection
-        if adaptive:
-            self.votes, self.stage, self.over = counted.votes, counted.stage, counted.over
-            return
-        self.join(counted.votes)
-        self.over = self.votes is not None and self.votes.count == n
 
     def join(self, votes: Votes) -> None:
         """Add what touches; keep the rest for later."""
         self.apart[votes.samples.first] = votes
         while (following := self.apart.pop(self.votes.count if self.votes else 0, None)) is not None:
             self.votes = self.votes + following if self.votes else following
+
+    def next_range(self, most: int) -> tuple[int, int]:
+        """The first samples that are to be handed out, at most so many: the first of them, and their number."""
+        first, end = self.todo.pop(0)
+        if end - first > most:
+            self.todo.insert(0, (first + most, end))
+        return first, min(most, end - first)
 
 
 class Agenda:
@@ -85,82 +85,123 @@ class Agenda:
         self._flying = 0
         self._ready: list[tuple[int, Pending]] = []  # a heap: images of which a unit can go out, the first ones first
         self._rate = 0.0  # samples per second and slot
-        self.counted = 0  # samples that came back
+        self.counted = 0  # samples that came back, or were recalled
 
     def next(self) -> tuple[Pending, Unit] | None:
         """The unit that is wanted most, or None if there is nothing to hand out now."""
-        if not self._ready:
+        while not self._ready:
             if not self._waiting or self._flying >= AHEAD * self._slots():
                 return None
             self._open(self._waiting.popleft())
-        return self._adaptive_unit() if self._job.rules else self._fixed_unit()
+        image = self._ready[0][1]
+        first, count = (image.votes.count if image.votes else 0, self._budget())
+        if not self._job.rules:
+            first, count = image.next_range(count)
+        if self._job.rules or not image.todo:
+            heapq.heappop(self._ready)
+        image.out += 1
+        return image, self._unit(image, first, count)
 
     def take(self, image: Pending, counted: Counted) -> None:
         """A unit came back."""
-        samples = self._samples_of(image, counted)
-        image.take(counted, adaptive=bool(self._job.rules), n=self._job.run.request.n)
-        self.counted += samples
-        if counted.seconds > 0:
-            rate = samples / counted.seconds
-            self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+        image.out -= 1
+        image.seconds += counted.seconds
+        image.selection = counted.selection or image.selection
+        before = image.votes.count if self._job.rules and image.votes else 0
+        samples = counted.votes.count - before + (counted.selection.count if counted.selection else 0)
+        self._learn(samples, counted.seconds)
+        if self._job.rules:
+            image.votes, image.stage, image.over = counted.votes, counted.stage, counted.over
+        else:
+            image.join(counted.votes)
+            image.over = not image.todo and not image.out
         if image.over:
             self._flying -= 1
         elif self._job.rules:
             heapq.heappush(self._ready, (image.place, image))
 
-    def lines(self) -> Iterator[tuple[Pending, Row]]:
-        """The lines that are known and not out yet, as far as their order allows."""
+    def finished(self) -> Iterator[Pending]:
+        """The images that are counted whole and not out yet, as far as their order allows."""
         while self._order and self._order[0].over:
-            image = self._order.popleft()
-            assert image.votes is not None
-            yield image, self._job.row(image.position, image.selection, image.votes, image.seconds)
+            yield self._order.popleft()
 
     @property
     def is_over(self) -> bool:
         """Whether every line is out."""
         return not self._order
 
+    @property
+    def is_flying(self) -> bool:
+        """Whether anything is to be waited for."""
+        return self._flying > 0
+
+    def _learn(self, samples: int, seconds: float) -> None:
+        self.counted += samples
+        if seconds > 0:
+            rate = samples / seconds
+            self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+
     def _open(self, image: Pending) -> None:
         if image.before:
             image.selection, image.votes = self._job.judge.kept_votes(image.before)
             image.stage = len(self._job.rules) - 1
-        self._flying += 1
-        heapq.heappush(self._ready, (image.place, image))
+        elif self._job.rules:
+            self._recall_last(image)
+        else:
+            self._recall_ranges(image)
+        image.over = image.over or not (self._job.rules or image.todo)
+        if not image.over:
+            self._flying += 1
+            heapq.heappush(self._ready, (image.place, image))
 
-    def _fixed_unit(self) -> tuple[Pending, Unit]:
-        n, (_, image) = self._job.run.request.n, self._ready[0]
-        count = min(self._budget(), n - image.handed)
-        unit = self._unit(image, image.handed, count)
-        image.handed += count
-        if image.handed == n:
-            heapq.heappop(self._ready)
-        return image, unit
+    def _recall_last(self, image: Pending) -> None:
+        """Of an adaptive image, the most votes that are known; its rules decide from there on."""
+        entry = max(image.recalled, key=lambda entry: entry.end, default=None)
+        if entry is None:
+            return
+        image.selection, image.votes = self._votes(entry, SELECTION, entry.counts0), self._votes(entry, 0, entry.counts)
+        image.stage, image.seconds = entry.stage, entry.milliseconds / 1000
+        image.over = entry.stage == len(self._job.rules)
+        self.counted += entry.end + sum(entry.counts0)
 
-    def _adaptive_unit(self) -> tuple[Pending, Unit]:
-        _, image = heapq.heappop(self._ready)
-        return image, self._unit(image, image.votes.count if image.votes else 0, self._budget())
+    def _recall_ranges(self, image: Pending) -> None:
+        """Of an image with a fixed number of samples, the ranges that are known, and what is between them to do."""
+        shard, n = self._job.run.shard, self._job.run.request.n
+        at, end = shard.samples(n) if shard else (0, n)
+        for entry in sorted(image.recalled, key=lambda entry: entry.first):
+            if entry.first < at or entry.end > end:
+                continue  # votes of a copy that came later, or of another part
+            if entry.first > at:
+                image.todo.append((at, entry.first))
+            image.join(self._votes(entry, entry.first, entry.counts))
+            image.selection = self._votes(entry, SELECTION, entry.counts0) if entry.counts0 else image.selection
+            image.seconds += entry.milliseconds / 1000
+            self.counted += sum(entry.counts) + sum(entry.counts0)
+            at = entry.end
+        if at < end:
+            image.todo.append((at, end))
+
+    def _votes(self, entry: Kept, first: int, counts: tuple[int, ...]) -> Votes:
+        smooth = self._job.smooth
+        return Votes(counts, smooth.noise, smooth.samples(entry.idx, first, sum(counts)))
 
     def _unit(self, image: Pending, first: int, count: int) -> Unit:
         job = self._job
         return Unit(
             job.data.images[image.position], int(job.data.indices[image.position]), first, count,
             select=first == 0 and image.selection is None and job.run.n0 > 0,
-            label=image.selection.top if image.selection else None, votes=image.votes, stage=image.stage,
+            label=image.selection.top if image.selection else None, votes=image.votes if job.rules else None,
+            stage=image.stage,
         )  # fmt: skip
 
     def _budget(self) -> int:
         """Samples of a unit: about `SECONDS` of work, and less towards the end, so that all finish together."""
         wanted = int(self._rate * SECONDS) or FIRST
-        if not self._job.rules:
-            left = self._job.run.request.n * len(self._waiting) + sum(
-                self._job.run.request.n - image.handed for _, image in self._ready
-            )
-            wanted = min(wanted, left // (2 * self._slots())) if self._slots() > 1 else wanted
+        if not self._job.rules and self._slots() > 1:
+            left = self._job.run.request.n * len(self._waiting)
+            left += sum(end - first for _, image in self._ready for first, end in image.todo)
+            wanted = min(wanted, left // (2 * self._slots()))
         return max(wanted // GRAIN, 1) * GRAIN
-
-    def _samples_of(self, image: Pending, counted: Counted) -> int:
-        before = image.votes.count if self._job.rules and image.votes else 0
-        return counted.votes.count - before + (counted.selection.count if counted.selection else 0)
 
 
 @dataclass(eq=False)
@@ -255,14 +296,44 @@ class _Desk:
 def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None, engine: Engine | None = None) -> None:
     """Answer for the images that the file does not have yet, on this engine or on the threads of this process."""
     before = results.set_aside(writer.path, job.run) if writer.path else {}
-    done = len(writer.rows)
+    done, journal = len(writer.rows), writer.journal(job.voter.digest)
+    known: dict[int, list[Kept]] = {}
+    for entry in journal.entries:
+        if (words := _misfit(job, entry)) is not None:
+            raise ResultsError(f"{journal.path}, image {entry.idx}: {words}; delete it, and it is counted again")
+        known.setdefault(entry.place, []).append(entry)
     wanted = [
-        Pending(i, position, _known(job, writer.path, before.get(int(job.data.indices[position]))))
+        Pending(i, position, _known(job, writer.path, before.get(job.index(position))), known.get(position, ()))
         for i, position in enumerate(job.positions[done:], done)
     ]
-    with engine or local_engine(job) as chosen:
-        for _, row in answers(job, wanted, chosen, progress, done):
-            writer.append(row)
+    with journal, engine or local_engine(job) as chosen:
+        for image in answers(job, wanted, chosen, progress, done, journal):
+            if job.run.is_judged:
+                writer.append(row_of(job, image))
+        if job.run.is_judged:
+            journal.drop()
+
+
+def row_of(job: Job, image: Pending) -> Row:
+    """The line of an image that was counted whole."""
+    assert image.votes is not None
+    return job.row(image.position, image.selection, image.votes, image.seconds)
+
+
+def _misfit(job: Job, entry: Kept) -> str | None:
+    """Why votes that were kept cannot be of this run."""
+    run, place = job.run, entry.place
+    if place not in job.positions or (job.index(place), int(job.data.labels[place])) != (entry.idx, entry.label):
+        return "it is no image of this run"
+    if len(entry.counts) != run.classes or (entry.counts0 and len(entry.counts0) != run.classes):
+        return f"its votes should be for {run.classes} classes"
+    if entry.end > run.request.n or sum(entry.counts0) not in (0, run.n0) or not sum(entry.counts):
+        return "it has another number of samples"
+    if job.rules and (entry.first or not entry.counts0 or not 0 <= entry.stage <= len(job.rules)):
+        return "it is not of an adaptive run"
+    if job.rules and entry.end not in job.rules[min(entry.stage, len(job.rules) - 1)].schedule.looks:
+        return "its rule does not look after so many samples"
+    return None
 
 
 def _known(job: Job, path: Path | None, row: Row | None) -> Row | None:
@@ -289,9 +360,18 @@ def cores() -> int:
 
 
 def answers(
-    job: Job, wanted: Sequence[Pending], engine: Engine, progress: OnProgress | None = None, done: int = 0
-) -> Iterator[tuple[Pending, Row]]:
-    """The lines of these images, in their order. done: images of the run that were done before, for the reports."""
+    job: Job,
+    wanted: Sequence[Pending],
+    engine: Engine,
+    progress: OnProgress | None = None,
+    done: int = 0,
+    journal: Journal | NoJournal | None = None,
+) -> Iterator[Pending]:
+    """These images with all of their votes, in their order.
+
+    done: images of the run that were done before, for the reports. The journal gets the votes of images that have to
+    wait, for their own samples or for images before them.
+    """
     agenda, desk = Agenda(job, wanted, lambda: engine.slots), _Desk(engine)
     report = _Reports(job, engine, agenda, progress, done, done + len(wanted))
     report(done)
@@ -299,13 +379,28 @@ def answers(
         while desk.free > 0 and (given := agenda.next()) is not None:
             desk.hand_out(*given)
         desk.hand_out_late()
-        for image, counted in desk.answers():
+        came = list(desk.answers()) if agenda.is_flying else []
+        for image, counted in came:
             agenda.take(image, counted)
-        for image, row in agenda.lines():
-            yield image, row
+        out = set()
+        for image in agenda.finished():
+            yield image
+            out.add(image.place)
             done += 1
             report(done)
+        for image, counted in came:
+            if journal and (image.place not in out or not job.run.is_judged):
+                journal.append(_entry(job, image, counted))
         report(done)
+
+
+def _entry(job: Job, image: Pending, counted: Counted) -> Kept:
+    selection = image.selection if job.rules else counted.selection
+    return Kept(
+        image.position, job.index(image.position), int(job.data.labels[image.position]), counted.stage,
+        counted.votes.samples.first, round(1000 * (image.seconds if job.rules else counted.seconds)),
+        selection.counts if selection else (), counted.votes.counts,
+    )  # fmt: skip
 
 
 @dataclass(eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from intrs.network import Network, selected_kernels
 from intrs.noise import Noise
 from intrs.request import Certify, Predict
 from intrs.results import Judge, Memory, Row, Run, Writer
+from intrs.shards import Shard, settled_shard
 from intrs.smooth import Smooth
 from intrs.units import Voter
 from intrs.version import __version__
@@ -55,13 +57,16 @@ class Job:
     @cached_property
     def positions(self) -> range:
         """Which images of the data set, in order."""
-        request = self.run.request
-        return self.data.positions(request.first, request.skip, request.max)
+        return self.run.places
+
+    def index(self, position: int) -> int:
+        """What addresses the noise of the image at this position."""
+        return int(self.data.indices[position])
 
     @property
     def indices(self) -> list[int]:
         """The `idx` column."""
-        return [int(self.data.indices[position]) for position in self.positions]
+        return [self.index(position) for position in self.positions]
 
     @cached_property
     def judge(self) -> Judge:
@@ -75,7 +80,7 @@ class Job:
 
     def sample(self, position: int, first: int, count: int, progress: OnProgress | None = None) -> Votes:
         """Votes for the image at this position."""
-        samples = self.smooth.samples(int(self.data.indices[position]), first, count)
+        samples = self.smooth.samples(self.index(position), first, count)
         return self.smooth.sample(self.data.images[position], samples, progress)
 
     @cached_property
@@ -85,7 +90,7 @@ class Job:
 
     def row(self, position: int, selection: Votes | None, estimation: Votes, seconds: float) -> Row:
         """The line of the image at this position, from its votes; a prediction selects nothing."""
-        label, index = int(self.data.labels[position]), int(self.data.indices[position])
+        label, index = int(self.data.labels[position]), self.index(position)
         nothing = Votes((0,) * self.run.classes, self.run.noise, self.smooth.samples(index, SELECTION, 0))
         return self.judge.row(label, selection or nothing, estimation, seconds)
 
@@ -242,7 +247,9 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
         sigma=str(noise.sigma),
         seed=parse_seed(request.seed),
         max=len(data.positions(request.first, request.skip, request.max)),
+        shard=settled_shard(request.shard, os.environ),
     )
+    _check_shard(request, settled.shard, len(data.positions(request.first, request.skip, request.max)))
     height, width, channels = network.input_shape
     run = Run(
         request=settled,
@@ -258,6 +265,23 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
     )
     run = replace(run, stages=_stages(request, Certifier(noise, run.dimension, request.n, run.alpha)))
     return Job(run, model, data, _smooth(run, network, request.threads), request.seed is not None)
+
+
+def _check_shard(request: Certify | Predict, shard: str, images: int) -> None:
+    """Refuse parts that could not be merged."""
+    if not shard:
+        return
+    part = Shard.parse(shard)
+    if request.seed is None:
+        raise SettingsError("the parts of a run need one seed, or their votes are of different noise; give a seed")
+    if part.by == "samples" and isinstance(request, Certify) and request.adaptive:
+        raise SettingsError(
+            "an adaptive run decides after every sample whether to go on, so its samples cannot be divided; divide its "
+            "images, or take a fixed number of samples"
+        )
+    divided, what = (request.n, "samples per image") if part.by == "samples" else (images, "images")
+    if part.of > divided:
+        raise SettingsError(f"shard: {part.of} parts of {divided} {what} would leave some of them empty; take fewer")
 
 
 def trained_sigma(model: Model) -> str:

@@ -33,7 +33,7 @@ MOST = {"threads": 1024}
 EXACT = ("sigma", "alpha", "give_up")
 LISTS = ("radii", "eps")
 FLAGS = ("adaptive",)
-TEXTS = ("model", "data", "split", "mean", "std", "kernels", "source")
+TEXTS = ("model", "data", "split", "mean", "std", "kernels", "source", "shard")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,7 @@ class Predict(Request):
     """A class for each image."""
 
     n: int = 1000
+    shard: str = ""  # a part of the run, such as 2/8 or 2/8:samples; empty: the whole
     COMMAND: ClassVar[str] = "predict"
 
 
@@ -137,6 +138,7 @@ class Certify(Request):
     radii: tuple[str, ...] = ()
     precision: str | None = None
     give_up: str | None = None
+    shard: str = ""  # a part of the run, such as 2/8 or 2/8:samples; empty: the whole
     COMMAND: ClassVar[str] = "certify"
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from intrs import results, zoo
 from intrs.data import open_data
 from intrs.data.known import KNOWN
-from intrs.driver import Pending, answers, local_engine
+from intrs.driver import Pending, answers, local_engine, row_of
 from intrs.errors import IntrsError, ResultsError
 from intrs.exact import parse_count
 from intrs.job import open_job
@@ -94,9 +94,10 @@ class Verification:
         """Count again, and compare line by line."""
         wanted = [Pending(i, self.job.positions[i]) for i in sorted(self.again)]
         with local_engine(self.job) as engine:
-            for image, right in answers(self.job, wanted, engine, progress):
-                if fault := difference(self.rows[image.place], right):
-                    return f"line {image.place + 2} (image {right.idx}): {fault}"
+            for image in answers(self.job, wanted, engine, progress):
+                row = self.rows[image.place]
+                if fault := difference(row, row_of(self.job, image)):
+                    return f"line {image.place + 2} (image {row.idx}): {fault}"
         return None
 
     def _fault(self, row: Row, position: int) -> str | None:

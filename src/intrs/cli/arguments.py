@@ -102,6 +102,8 @@ def _parser() -> Parser:
         _add_run(commands.add_parser(command, help=WORDS[command], description=words), command)
     words = "Recompute the votes and radii of a results file; exit code 1 at the first difference"
     _add_verify(commands.add_parser("verify", help=words, description=words + "."))
+    words = "Put the parts of a run together that --shard or --first made, on any machines"
+    _add_merge(commands.add_parser("merge", help=words, description=words + "."))
     words = "Show a model's layers, sizes, accumulator bounds, kernels and identity"
     _add_info(commands.add_parser("info", help=words, description=words + "."))
     words = "Write a model as TOSA 1.0, the standard whose integers it computes"
@@ -151,6 +153,8 @@ def _add_run(parser: Parser, command: str) -> None:
         )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     _add_images(parser)
+    words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
+    parser.add_argument("--shard", default="", metavar="I/K", help=words)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
@@ -168,6 +172,14 @@ def _add_verify(parser: Parser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="where the model is now, if it was moved")
     parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved")
     _add_engine(parser)
+
+
+def _add_merge(parser: Parser) -> None:
+    parser.set_defaults(call="merge:merge")
+    words = "results files of the parts, each with its FILE.json (and FILE.votes) beside it"
+    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help=words)
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the results of the whole run")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
 def _add_info(parser: Parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from intrs.model import open_model
 from intrs.noise import parse_sigma
 from intrs.progress import duration
 from intrs.request import REQUESTS
+from intrs.shards import settled_shard
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -55,10 +57,19 @@ def run(args: Namespace) -> int:
             raise
         complain(_how_to_resume(args, begun[0][0]))
         return INTERRUPTED
+    if not found.run or not found.run.is_judged:
+        say(f"\nThe votes of this part are counted. When all parts are: {_how_to_merge(found)}")
+        return 0
     summarise(found)
+    if args.shard:
+        say(f"This is a part of a run; to put all of them together: {_how_to_merge(found)}")
     if args.short:
         say(_how_to_run_in_full(*begun[0]))
     return 0
+
+
+def _how_to_merge(found: Results) -> str:
+    return f"intrs merge {found.source} ... -o FILE"
 
 
 def default_name(args: Namespace, model: Model) -> Path:
@@ -72,6 +83,7 @@ def default_name(args: Namespace, model: Model) -> Path:
     parts = [args.command, args.model if shipped else Path(args.model).stem, _data_name(args.data)]
     parts += [] if sigma is None else [f"sigma{plain(sigma)}"]
     parts += [*([] if args.noise != "continuous" else [args.noise]), *(["short"] if args.short else [])]
+    parts += [f"part{settled_shard(args.shard, os.environ)}".replace("/", "of")] if args.shard else []
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")
 
 

@@ -40,7 +40,9 @@ def share(part: int, whole: int) -> str:
 
 def which_images(request: Request) -> str:
     """The part of the data that is taken, in words."""
-    begin = f"from image {request.first} on, " if request.first else ""
+    shard = getattr(request, "shard", "")
+    begin = f"part {shard}, " if shard else ""
+    begin += f"from image {request.first} on, " if request.first else ""
     return begin + (f"every {ordinal(request.skip)}, " if request.skip > 1 else "")
 
 

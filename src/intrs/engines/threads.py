@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from intrs.engines.engine import Engine
 from intrs.errors import SettingsError
-from intrs.units import Voter, Unit, count_unit
+from intrs.units import Unit, Voter, count_unit
 
 if TYPE_CHECKING:
     from intrs.progress import Progress

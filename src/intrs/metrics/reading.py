@@ -52,9 +52,6 @@ def _read_ours(path: Path) -> Results:
 
 # --- Several files ---------------------------------------------------------------------------------------------------
 
-SAME_IN_PARTS = tuple(name for name in results.SAME if name not in ("first", "skip"))
-"""What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
-
 
 def join(parts: Sequence[Results]) -> Results:
     """Parts of one run as one, in the order of their images, whatever order they are given in.
@@ -100,7 +97,7 @@ def _check_apart(parts: Sequence[Results]) -> None:
 
 
 def _differences(one: Run, two: Run) -> list[str]:
-    unequal = results.unequal(one, two, SAME_IN_PARTS)
+    unequal = results.unequal(one, two, results.SAME_IN_PARTS)
     return [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in unequal]
 
 

@@ -5,7 +5,9 @@ votes, so that nothing has to be sampled again. An abstention is -1 in the file 
 is never changed: a run that was killed is resumed after its last whole line.
 """
 
+from intrs.results.journal import Journal, Kept, NoJournal, journal_path, read_journal
 from intrs.results.judging import Judge, check_rows, difference
+from intrs.results.merging import SAME_IN_PARTS, Merged, UnfinishedError, merge
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, integer
 from intrs.results.run import (
@@ -30,10 +32,16 @@ __all__ = [
     "FORMAT",
     "HEADER",
     "SAME",
+    "SAME_IN_PARTS",
+    "Journal",
     "Judge",
+    "Kept",
     "Memory",
+    "Merged",
+    "NoJournal",
     "Row",
     "Run",
+    "UnfinishedError",
     "Writer",
     "cell",
     "check_rows",
@@ -42,7 +50,10 @@ __all__ = [
     "differences",
     "extend",
     "integer",
+    "journal_path",
+    "merge",
     "read",
+    "read_journal",
     "read_run",
     "read_sidecar",
     "resume",

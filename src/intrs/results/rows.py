@@ -92,8 +92,8 @@ class Row:
             radius_sq=None if radius_sq < 0 else radius_sq,
             radius=_text(cells["radius"], "radius", r"\d{1,9}\.\d{1,20}"),
             time=_text(cells["time"], "time", r"(\d{1,9} days?, )?\d{1,2}:\d\d:\d\d(\.\d{1,9})?"),  # of timedelta
-            counts0=_integers(cells["counts0"], "counts0"),
-            counts=_integers(cells["counts"], "counts"),
+            counts0=integers(cells["counts0"], "counts0"),
+            counts=integers(cells["counts"], "counts"),
             look=integer(cells["look"], "look") if "look" in cells else None,
             rule=_text(cells["rule"], "rule", r"[a-z]{1,20}-[0-9a-f]{16}") if "rule" in cells else "",
         )
@@ -139,5 +139,6 @@ def integer(text: str, column: str, low: int = 0) -> int:
     return value
 
 
-def _integers(text: str, column: str) -> tuple[int, ...]:
+def integers(text: str, column: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
     return tuple(integer(part, column) for part in text.split(","))

@@ -14,6 +14,7 @@ from intrs.errors import IntrsError, ResultsError
 from intrs.files import read_bounded, write_whole
 from intrs.noise import Noise
 from intrs.request import REQUESTS, Certify, Predict
+from intrs.shards import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ CLASSICAL = (
 )
 SAME = (
     "command", "identity", "data_sha256", "first", "skip", "sigma", "noise", "bound", "form",
-    "n0", "n", "alpha", "seed", "adaptive", "noise_table",
+    "n0", "n", "alpha", "seed", "adaptive", "noise_table", "shard",
 )  # fmt: skip
 """The fields that must agree for a run to be continued: lines of one file are all of one experiment."""
 OF_FLOATS = ("pixels", "mean", "std")
@@ -59,15 +60,30 @@ class Run:
 
     @property
     def images(self) -> int:
-        """Number of images of the whole run."""
-        assert self.request.max is not None
-        return self.request.max
+        """Number of images in this file when the run is complete."""
+        return len(self.places)
 
     @property
     def places(self) -> range:
         """Where its images stand in the data."""
-        first, skip = self.request.first, self.request.skip
-        return range(first, first + skip * self.images, skip)
+        return self.shard.places(self.whole) if self.shard else self.whole
+
+    @property
+    def whole(self) -> range:
+        """The same for the run of which this may be a part."""
+        first, skip, count = self.request.first, self.request.skip, self.request.max
+        assert count is not None
+        return range(first, first + skip * count, skip)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether its images get all of their samples, and so their lines; a part of the samples has only votes."""
+        return self.shard is None or self.shard.by == "images"
+
+    @property
+    def shard(self) -> Shard | None:
+        """Which part of a run it is; None if it is the whole."""
+        return Shard.parse(self.request.shard) if self.request.shard else None
 
     @cached_property
     def noise(self) -> Noise:
@@ -109,7 +125,9 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """The fields of the sidecar."""
         r = self.request
-        later = {"noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes}
+        later = {
+            "noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes, "shard": r.shard,
+        }  # fmt: skip
         return {
             "format": FORMAT,
             "command": self.command,
@@ -150,7 +168,7 @@ class Run:
                 raise ValueError(f"field {name!r} is missing or wrong")
         try:
             run = _run(values)
-            run.noise, run.alpha  # noqa: B018  # read now, so that what is wrong is said now
+            run.noise, run.alpha, run.shard  # noqa: B018  # read now, so that what is wrong is said now
         except IntrsError as error:
             raise ValueError(str(error)) from None
         if values["note"] != run.note:
@@ -228,9 +246,11 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "noise_table": _text(f"|{_SHA256}"),
     "dimension": _number(0),
     "classes": _number(0),
+    "shard": _text(r"|\d{1,7}/\d{1,7}(:samples)?"),
 }
 _LATER: dict[str, Any] = {
     "adaptive": "", "note": "", "first": 0, "noise_table": "", "dimension": 0, "classes": 0,
+    "shard": "",
 }  # fmt: skip  # what files of earlier versions do not have
 
 

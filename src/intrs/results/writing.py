@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from intrs.adaptive import Stages
 from intrs.errors import ResultsError
 from intrs.files import Appended, ExistsError, named, write_whole
+from intrs.results.journal import Journal, NoJournal
 from intrs.results.judging import check_rows
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, check_kind, header_of, may_begin, read, read_lines
 from intrs.results.run import SAME, differences, read_run, sidecar_path, write_run
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 class Writer:
     """A results file that is open for appending, locked against other processes."""
 
-    def __init__(self, file: Appended, rows: Sequence[Row] = ()) -> None:
+    def __init__(self, file: Appended, rows: Sequence[Row] = (), *, resumed: bool = False) -> None:
         self.path = file.path
+        self._resumed = resumed
         self.rows = list(rows)
         self._file = file
         self._described = sidecar_path(self.path).exists()
@@ -40,6 +42,10 @@ class Writer:
         with self._kept_lines():
             self._file.append(("\t".join(row.cells().values()) + "\n").encode("ascii"))
             self.rows.append(row)
+
+    def journal(self, digest: str) -> Journal:
+        """Where votes are kept whose lines are not known yet, continued if this file is."""
+        return Journal(self.path, digest, resume=self._resumed)
 
     def close(self) -> None:
         """Make sure that every line is still there, bring them to disk, and let others in."""
@@ -85,6 +91,10 @@ class Memory:
         """Keep one row."""
         self.rows.append(row)
 
+    def journal(self, digest: str) -> NoJournal:
+        """Nothing is kept beyond this process."""
+        return NoJournal()
+
     def __enter__(self) -> Self:
         return self
 
@@ -126,7 +136,7 @@ def resume(
         file.cut(lines.size)
         found = {name: getattr(run.request, name) for name in ("model", "data", "max")}
         write_run(path, replace(old, request=replace(old.request, **found)))
-        return Writer(file, lines.rows)
+        return Writer(file, lines.rows, resumed=True)
 
 
 def extend(path: Path, run: Run, check: Callable[[Sequence[Row]], object] | None = None) -> Writer:

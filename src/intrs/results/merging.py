@@ -1,0 +1,209 @@
+"""Parts of one run, made anywhere, as the file that one machine would have written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from intrs.errors import ResultsError
+from intrs.results.journal import Kept, read_journal
+from intrs.results.judging import Judge, check_rows, difference
+from intrs.results.reading import read
+from intrs.results.run import SAME, Run, unequal
+from intrs.shards import Shard
+from intrs.votes import SELECTION, Samples, Votes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from intrs.results.rows import Row
+
+SAME_IN_PARTS = tuple(name for name in SAME if name not in ("first", "skip", "shard"))
+"""What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
+MOST_IMAGES = 10_000_000  # of a description of any origin
+
+
+class _Part(NamedTuple):
+    """One file."""
+
+    path: Path
+    run: Run
+    rows: list[Row]
+    entries: list[Kept]
+
+
+class Missing(NamedTuple):
+    """What one part lacks, or a part of which there is no file."""
+
+    shard: str  # of the run; empty if it was not divided by shards
+    path: Path | None  # of the file that is unfinished
+    images: int
+
+
+class UnfinishedError(ResultsError):
+    """Some of the run is not there yet; `missing` says which parts, and `run` is the whole."""
+
+    def __init__(self, words: str, run: Run, missing: Sequence[Missing]) -> None:
+        super().__init__(words)
+        self.run, self.missing = run, tuple(missing)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The whole run."""
+
+    run: Run
+    rows: list[Row]
+    repeated: int  # lines that were in several parts, and agreed
+
+
+def merge(paths: Sequence[Path]) -> Merged:
+    """The run of which these files are parts. Parts may overlap, and must agree then.
+
+    Raises ResultsError if they are not of one run or disagree, UnfinishedError if something is missing.
+    """
+    if not paths:
+        raise ResultsError("there is nothing to merge: name the files of the parts")
+    parts = [_read(path) for path in paths]
+    for part in parts[1:]:
+        if differing := unequal(parts[0].run, part.run, SAME_IN_PARTS):
+            lines = [f"{name} is {mine} in one and {theirs} in the other" for name, mine, theirs in differing]
+            names = f"{parts[0].path} and {part.path}"
+            raise ResultsError(f"cannot merge {names}: they are not parts of one run\n  " + "\n  ".join(lines))
+    run = _whole(parts)
+    rows, repeated = _rows(run, parts)
+    if absent := [place for place in run.places if place not in rows]:
+        missing = list(_missing(run, parts, set(absent)))
+        words = f"the run is unfinished: {len(absent):,} of its {run.images:,} images are missing"
+        raise UnfinishedError(words, run, missing)
+    return Merged(run, [rows[place] for place in run.places], repeated)
+
+
+def _read(path: Path) -> _Part:
+    run, rows = read(path)
+    if len(rows) > run.images:
+        raise ResultsError(f"{path}: {len(rows)} lines, but its description speaks of {run.images} images")
+    check_rows(path, run, rows)
+    return _Part(path, run, rows, read_journal(path))
+
+
+def _whole(parts: Sequence[_Part]) -> Run:
+    """The run that all of them are parts of: its images follow each other at one distance."""
+    runs = [part.run for part in parts]
+    if sum(len(run.whole) for run in runs) > MOST_IMAGES * len(runs):
+        raise ResultsError("a description speaks of more images than any data set has")
+    places = sorted(set().union(*(run.whole for run in runs)))
+    skip = places[1] - places[0] if len(places) > 1 else runs[0].request.skip
+    if len(runs) == 1 or len({run.whole for run in runs}) == 1:
+        skip = runs[0].request.skip
+    if places != list(range(places[0], places[-1] + 1, skip)):
+        gap = next(place for place in range(places[0], places[-1], skip) if place not in set(places))
+        raise ResultsError(f"cannot merge: no part has the images from place {gap} on, so the parts are not one run")
+    request = replace(runs[0].request, first=places[0], skip=skip, max=len(places), shard="")
+    return replace(
+        runs[0],
+        request=request,
+        kernels=_all_of(runs, "kernels"),
+        intrs=_all_of(runs, "intrs"),
+        python=_all_of(runs, "python"),
+        platform=_all_of(runs, "platform"),
+    )
+
+
+def _all_of(runs: Sequence[Run], name: str) -> str:
+    """What the parts say of where they were made."""
+    return "; ".join(dict.fromkeys(getattr(run, name) for run in runs))[:300]
+
+
+def _rows(run: Run, parts: Sequence[_Part]) -> tuple[dict[int, Row], int]:
+    """The lines by place in the data, and how many were there several times."""
+    rows: dict[int, tuple[Row, Path]] = {}
+    repeated = 0
+    for part in parts:
+        for place, row in zip(part.run.places, part.rows, strict=False):
+            if (known := rows.get(place)) is None:
+                rows[place] = row, part.path
+                continue
+            repeated += 1
+            if words := difference(row, known[0]):
+                raise ResultsError(
+                    f"{known[1]} and {part.path} disagree about image {row.idx}: in the second {words}. "
+                    "The same samples gave different votes, so one of the two machines computes wrongly"
+                )
+    found = {place: row for place, (row, _) in rows.items()}
+    for place, row in _from_votes(run, parts, set(run.places) - set(found)):
+        found[place] = row
+    return found, repeated
+
+
+def _from_votes(run: Run, parts: Sequence[_Part], wanted: set[int]) -> Iterator[tuple[int, Row]]:
+    """Lines of images whose samples were divided, or which wait in the votes of a run that was killed."""
+    if run.stages or not (run.dimension and run.classes):
+        return
+    entries: dict[int, list[tuple[Kept, Path]]] = {}
+    for part in parts:
+        for entry in part.entries:
+            if entry.place in wanted:
+                entries.setdefault(entry.place, []).append((entry, part.path))
+    judge = Judge(run, run.dimension, run.classes)
+    for place, found in entries.items():
+        if (row := _joined(run, judge, found)) is not None:
+            yield place, row
+
+
+def _joined(run: Run, judge: Judge, found: list[tuple[Kept, Path]]) -> Row | None:
+    """The line of one image from the votes of all parts; None if some are missing."""
+    first = found[0][0]
+    for entry, path in found:
+        _check_entry(run, entry, path, first)
+    selection = next((entry.counts0 for entry, _ in found if entry.counts0), () if run.n0 else (0,) * run.classes)
+    counts, at, seconds = [0] * run.classes, 0, 0
+    seen: dict[tuple[int, int], tuple[int, ...]] = {}
+    for entry, path in sorted(found, key=lambda each: (each[0].first, -each[0].end)):
+        if entry.counts0 and entry.counts0 != selection:
+            raise ResultsError(f"{path} disagrees with another part about the selection of image {entry.idx}")
+        if seen.setdefault((entry.first, entry.end), entry.counts) != entry.counts:
+            raise ResultsError(
+                f"{path} disagrees with another part about image {entry.idx}, from sample {entry.first} on"
+            )
+        if entry.first == at:
+            counts = [a + b for a, b in zip(counts, entry.counts, strict=True)]
+            at, seconds = entry.end, seconds + entry.milliseconds
+    if at != run.request.n or sum(selection) != run.n0:
+        return None
+    chosen = Votes(selection, run.noise, Samples(run.seed, first.idx, SELECTION, run.n0))
+    counted = Votes(tuple(counts), run.noise, Samples(run.seed, first.idx, 0, at))
+    return judge.row(first.label, chosen, counted, seconds / 1000)
+
+
+def _check_entry(run: Run, entry: Kept, path: Path, first: Kept) -> None:
+    """Refuse votes that cannot be of this run."""
+    classes = {len(entry.counts), *([len(entry.counts0)] if entry.counts0 else [])}
+    if classes != {run.classes} or entry.end > run.request.n or (entry.idx, entry.label) != (first.idx, first.label):
+        raise ResultsError(f"the votes beside {path} for image {entry.idx} are not of this run")
+
+
+def _counted(part: _Part) -> set[int]:
+    """Of a part of the samples, the images for which it has all of its own."""
+    if part.run.is_judged or part.run.shard is None:
+        return set()
+    first, end = part.run.shard.samples(part.run.request.n)
+    votes: dict[int, int] = {}
+    for entry in part.entries:
+        votes[entry.place] = votes.get(entry.place, 0) + sum(entry.counts)
+    return {place for place, count in votes.items() if count >= end - first}
+
+
+def _missing(run: Run, parts: Sequence[_Part], absent: set[int]) -> Iterator[Missing]:
+    """By part, what is not there."""
+    for part in parts:
+        if lacking := len(absent.intersection(part.run.places) - _counted(part)):
+            yield Missing(part.run.request.shard, part.path, lacking)
+    shards = [part.run.shard for part in parts if part.run.shard]
+    for of, by in dict.fromkeys((shard.of, shard.by) for shard in shards):
+        there = {shard.number for shard in shards if (shard.of, shard.by) == (of, by)}
+        for number in sorted(set(range(1, of + 1)) - there):
+            shard = Shard(number, of, by)
+            if lacking := len(absent.intersection(shard.places(run.places))):
+                yield Missing(str(shard), None, lacking)

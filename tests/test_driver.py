@@ -1,0 +1,288 @@
+"""Units of work in any order, lost, late and twice: the lines are those of one machine that counts one by one."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tiny_model import save_images, save_model
+
+import intrs
+from intrs import driver, results
+from intrs.driver import local_engine, work
+from intrs.engines import Engine, LostError, Threads
+from intrs.errors import IntrsError, ResultsError
+from intrs.job import Job, begin, open_job
+from intrs.request import Certify, Predict
+from intrs.units import Counted, Unit, count_unit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNS: dict[str, dict[str, Any]] = {
+    "fixed": {"n": 700},
+    "adaptive": {"n": 5000, "radii": (0, 0.1, 0.2)},
+    "precision": {"n": 5000, "precision": "5%"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many units per image, though the images are tiny."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(driver, "SECONDS", 1e-9)
+    monkeypatch.setattr(driver, "FIRST", 64)
+    monkeypatch.setattr(driver, "WAIT", 0.01)
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+
+
+def job(kind: str = "fixed", **settings: Any) -> Job:
+    return open_job(Certify(model="tiny.onnx", data="tiny.npz", seed=7, **RUNS[kind] | settings))
+
+
+def lines(path: Path | None = None, *, of: Any = None) -> list[Any]:
+    return [replace(row, time="") for row in (results.read(path)[1] if path else of)]
+
+
+def alone(given: Job) -> list[Any]:
+    """The lines by the one path that knows no units: `Smooth` and the judge."""
+    found = []
+    for position in given.positions:
+        image, index = given.data.images[position], given.index(position)
+        selection = given.sample(position, intrs.votes.SELECTION, given.run.n0)
+        counted = (
+            given.smooth.sample_until(image, index, selection.top, given.rules)
+            if given.rules
+            else given.sample(position, 0, given.run.request.n)
+        )
+        found.append(given.row(position, selection, counted, 0.0))
+    return lines(of=found)
+
+
+class Unreliable(Engine):
+    """Answers in any order, after any time; loses units, and changes a vote if asked."""
+
+    is_remote = True
+
+    def __init__(self, given: Job, seed: int, *, wrong: bool = False, loss: float = 0.2) -> None:
+        self.slots = random.Random(seed).randrange(1, 6)
+        self._voter, self._chance, self._wrong, self._loss = given.voter, random.Random(seed), wrong, loss
+        self._out: list[tuple[Unit, Future[Counted]]] = []
+        self.given: list[tuple[int, int]] = []
+        self._answered: set[tuple[int, int]] = set()
+
+    def submit(self, unit: Unit) -> Future[Counted]:
+        self.given.append(unit.key)
+        self._out.append((unit, Future()))
+        made = self._out[-1][1]
+        while self._out and (len(self._out) >= self.slots or self._chance.random() < 0.7):
+            self._answer()
+        return made
+
+    def running(self) -> int:
+        """Called at every look: time goes on."""
+        while self._out and self._chance.random() < 0.9:
+            self._answer()
+        return 0
+
+    def _answer(self) -> None:
+        unit, future = self._out.pop(self._chance.randrange(len(self._out)))
+        if self._chance.random() < self._loss:
+            future.set_exception(LostError("the node is gone"))
+            return
+        counted = count_unit(self._voter, unit)
+        if self._wrong and unit.key in self._answered:
+            votes = (counted.votes.counts[0] + 1, counted.votes.counts[1] - 1, *counted.votes.counts[2:])
+            counted = replace(counted, votes=replace(counted.votes, counts=votes))
+        self._answered.add(unit.key)
+        future.set_result(counted)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_threads_give_the_lines_of_one_thread(kind: str, tmp_path: Path) -> None:
+    given = job(kind)
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, engine=Threads(given.voter, 3, 1))
+    assert lines(tmp_path / "r.tsv") == alone(given)
+    assert not results.journal_path(tmp_path / "r.tsv").exists()
+
+
+def test_predictions_too(tmp_path: Path) -> None:
+    given = open_job(Predict(model="tiny.onnx", data="tiny.npz", seed=7, n=300))
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer)
+    assert lines(tmp_path / "r.tsv") == alone(given)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_what_is_lost_late_or_out_of_order_changes_nothing(kind: str, tmp_path: Path) -> None:
+    given, wanted = job(kind), None
+    for seed in range(25):
+        path = tmp_path / f"{seed}.tsv"
+        with results.create(path, given.run) as writer:
+            work(given, writer, lambda _: None, Unreliable(given, seed))
+        wanted = wanted or alone(given)
+        assert lines(path) == wanted, seed
+
+
+class Late(Unreliable):
+    """One unit is never answered, until a copy of it was."""
+
+    def __init__(self, given: Job, *, wrong: bool = False) -> None:
+        super().__init__(given, 1, wrong=wrong, loss=0.0)
+        self.slots = 2
+        self._held: tuple[Unit, Future[Counted]] | None = None
+
+    def submit(self, unit: Unit) -> Future[Counted]:
+        self.given.append(unit.key)
+        future: Future[Counted] = Future()
+        self._out.append((unit, future))
+        if self._held is None:
+            self._held = self._out.pop()
+        else:
+            self._answer()
+            if self.given.count(self._held[0].key) > 1:
+                self._out.append(self._held)
+                self._answer()
+        return future
+
+    def running(self) -> int:
+        return 0
+
+
+def test_a_late_unit_is_handed_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LATE", 0.0)
+    given = job()
+    engine = Late(given)
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, engine=engine)
+    assert engine.given.count(engine.given[0]) == 2
+    assert lines(tmp_path / "r.tsv") == alone(given)
+
+
+def test_two_answers_must_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LATE", 0.0)
+    given = job()
+    with (
+        pytest.raises(ResultsError, match="two workers disagree about the same samples"),
+        results.create(tmp_path / "r.tsv", given.run) as writer,
+    ):
+        work(given, writer, engine=Late(given, wrong=True))
+
+
+def test_a_unit_that_is_always_lost_ends_the_run(tmp_path: Path) -> None:
+    given = job()
+    with (
+        pytest.raises(IntrsError, match="were lost 20 times: the node is gone"),
+        results.create(tmp_path / "r.tsv", given.run) as writer,
+    ):
+        work(given, writer, engine=Unreliable(given, 1, loss=1.0))
+
+
+class StopError(Exception):
+    """What a test stops a run with."""
+
+
+class Counting(Threads):
+    """Stops the driver when so many units came back, and counts the samples that it was given."""
+
+    def __init__(self, given: Job, most: int) -> None:
+        super().__init__(given.voter, 2, 1)
+        self.most, self.units = most, 0
+
+    def submit(self, unit: Unit) -> Future[Counted]:
+        self.units += 1
+        if self.units > self.most:
+            raise StopError
+        return super().submit(unit)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_stopped_run_loses_only_what_was_being_counted(kind: str, tmp_path: Path) -> None:
+    """Stopped again and again, after every few units: in the end about as many units were counted as in one go."""
+    given, path, units = job(kind), tmp_path / "r.tsv", 0
+    in_one_go = Counting(given, 10**9)
+    with results.create(tmp_path / "whole.tsv", given.run) as writer:
+        work(given, writer, engine=in_one_go)
+    for stops in range(1000):
+        again, writer = begin(given, path, resume=stops > 0)  # type: ignore[assignment]
+        engine = Counting(again, 9)
+        try:
+            with writer:
+                work(again, writer, engine=engine)
+        except StopError:
+            units += min(engine.units, engine.most)
+            continue
+        units += engine.units
+        break
+    assert stops > 3
+    assert lines(path) == lines(tmp_path / "whole.tsv") == alone(given)
+    assert units <= in_one_go.units + 2 * stops  # two slots were at work when it was stopped
+    assert not results.journal_path(path).exists()
+
+
+def test_the_votes_of_another_run_are_not_recalled(tmp_path: Path) -> None:
+    given, path = job(), tmp_path / "r.tsv"
+    with pytest.raises(StopError), results.create(path, given.run) as writer:
+        work(given, writer, engine=Counting(given, 5))
+    journal = results.journal_path(path)
+    assert len(results.read_journal(path)) > 2
+    journal.write_text(journal.read_text().replace(given.voter.digest, "0" * 64))
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with writer:
+        work(again, writer)
+    assert lines(path) == alone(given)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [(0, "99", "it is no image of this run"), (1, "4", "it is no image of this run"), (7, "1,2", "for 3 classes"),
+     (7, "900,0,0", "another number of samples"), (7, "x", "malformed")],
+)  # fmt: skip
+def test_damaged_votes_are_refused(column: int, value: str, words: str, tmp_path: Path) -> None:
+    given, path = job(), tmp_path / "r.tsv"
+    with pytest.raises(StopError), results.create(path, given.run) as writer:
+        work(given, writer, engine=Counting(given, 5))
+    journal = results.journal_path(path)
+    head, first, *rest = journal.read_text().splitlines(keepends=True)
+    cells = first.rstrip("\n").split("\t")
+    cells[column] = value
+    journal.write_text(head + "\t".join(cells) + "\n" + "".join(rest))
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with pytest.raises(ResultsError, match=words), writer:
+        work(again, writer)
+
+
+def test_a_half_written_line_of_votes_is_dropped(tmp_path: Path) -> None:
+    given, path = job(), tmp_path / "r.tsv"
+    with pytest.raises(StopError), results.create(path, given.run) as writer:
+        work(given, writer, engine=Counting(given, 5))
+    journal = results.journal_path(path)
+    journal.write_bytes(journal.read_bytes()[:-3])
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with writer:
+        work(again, writer)
+    assert lines(path) == alone(given)
+
+
+def test_stopping_waits_for_the_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of the caller ends the run within a moment, though a unit would take long."""
+    monkeypatch.setattr(driver, "FIRST", 10**8)
+    given = job(n=10**8)
+
+    def stop(progress: Any) -> None:
+        if progress.done:
+            raise StopError
+
+    begun = time.monotonic()
+    with pytest.raises(StopError), results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, stop, local_engine(given))
+    assert time.monotonic() - begun < 60  # it would take minutes

@@ -1,0 +1,50 @@
+"""Parts of a run: which images and samples they have, and what batch systems say."""
+
+from __future__ import annotations
+
+import pytest
+
+from intrs.errors import SettingsError
+from intrs.shards import Shard, settled_shard
+
+
+@pytest.mark.parametrize("by", ["images", "samples"])
+@pytest.mark.parametrize("of", [1, 2, 3, 7, 20])
+def test_parts_have_everything_once(of: int, by: str) -> None:
+    shards = [Shard.parse(f"{i}/{of}:{by}") for i in range(1, of + 1)]
+    whole = range(5, 5 + 3 * 20, 3)
+    places = [place for shard in shards for place in shard.places(whole)]
+    samples = [sample for shard in shards for sample in range(*shard.samples(1000))]
+    assert sorted(places) == sorted(list(whole) * (1 if by == "images" else of))
+    assert sorted(samples) == sorted(list(range(1000)) * (of if by == "images" else 1))
+    assert [Shard.parse(str(shard)) for shard in shards] == shards
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "1/2/3", "-1/2", "1/2:pixels", "1/99999999", "²/3"])
+def test_wrong_parts(text: str) -> None:
+    with pytest.raises(SettingsError, match="shard: expected a part and the number of parts"):
+        settled_shard(text, {})
+
+
+def test_batch_systems() -> None:
+    slurm = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1",
+             "SLURM_ARRAY_TASK_STEP": "2"}  # fmt: skip
+    assert settled_shard("auto", slurm) == "4/4"
+    assert settled_shard("auto:samples", slurm) == "4/4:samples"
+    assert settled_shard("auto/8", {"JOB_COMPLETION_INDEX": "0"}) == "1/8"
+    assert settled_shard("2/8:images", slurm) == "2/8"
+    assert settled_shard("", slurm) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "words"),
+    [
+        ("auto", {}, "neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set"),
+        ("auto", {"JOB_COMPLETION_INDEX": "1"}, "does not say how many parts"),
+        ("auto/2", {"JOB_COMPLETION_INDEX": "2"}, "expected a part and the number"),
+        ("auto/2", {"JOB_COMPLETION_INDEX": "x"}, "JOB_COMPLETION_INDEX should be a number"),
+    ],
+)
+def test_what_batch_systems_do_not_say(text: str, environment: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        settled_shard(text, environment)
