@@ -76,7 +76,7 @@ class Unreliable(Engine):
         self.given: list[tuple[int, int]] = []
         self._answered: set[tuple[int, int]] = set()
 
-    def submit(self, unit: Unit) -> Future[Counted]:
+    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
         self.given.append(unit.key)
         self._out.append((unit, Future()))
         made = self._out[-1][1]
@@ -141,7 +141,7 @@ class Late(Unreliable):
         self.slots = 2
         self._held: tuple[Unit, Future[Counted]] | None = None
 
-    def submit(self, unit: Unit) -> Future[Counted]:
+    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
         self.given.append(unit.key)
         future: Future[Counted] = Future()
         self._out.append((unit, future))
@@ -198,7 +198,7 @@ class Counting(Threads):
         super().__init__(given.voter, 2, 1)
         self.most, self.units = most, 0
 
-    def submit(self, unit: Unit) -> Future[Counted]:
+    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
         self.units += 1
         if self.units > self.most:
             raise StopError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,9 @@ from intrs.adaptive import SpendingRule
 from intrs.certificate import Certifier
 from intrs.data import open_data
 from intrs.driver import work
+from intrs.engines import AUTOMATIC, Cluster
 from intrs.errors import SettingsError
+from intrs.exact import parse_percent
 from intrs.files import check_new, write_whole
 from intrs.metrics import Results
 from intrs.model import open_model
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from intrs.certificate import Bound, RadiusTable
     from intrs.data import Spec as AnyData
+    from intrs.engines import Engine, Workers
     from intrs.exact import Count, Number
     from intrs.files import AnyPath
     from intrs.job import Job
@@ -73,6 +77,9 @@ def certify(
     std: str | Sequence[Number] = "",
     threads: Count = Certify.threads,
     kernels: str = "",
+    ray: str | bool | None = None,
+    workers: Workers = "core",
+    twice: Number = 0,
     out: AnyPath | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -89,6 +96,10 @@ def certify(
     samples of every image instead of the images. With `out`, each line is written as soon as it is known, and `resume`
     continues a file that exists after Ctrl-C, kill -9 or a power cut. Returns the `Results`, which know certified
     accuracies and become a pandas DataFrame.
+
+    ray=True counts on the Ray cluster that this machine knows, or on one that is started here; ray="ADDRESS" joins that
+    one (extra `ray`). The votes are the same. workers says whether a unit of work takes a "core" or a whole "node", and
+    twice which share of the units two nodes count, so that a machine that computes wrongly is found.
     """
     settings = locals()
     return _run(Certify, settings)
@@ -113,6 +124,9 @@ def predict(
     std: str | Sequence[Number] = "",
     threads: Count = Predict.threads,
     kernels: str = "",
+    ray: str | bool | None = None,
+    workers: Workers = "core",
+    twice: Number = 0,
     out: AnyPath | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -132,13 +146,14 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
     path = None if settings["out"] is None else Path(settings["out"])
     if settings["resume"] and (path is None or settings["overwrite"]):
         raise SettingsError("resume continues a file that out names; it cannot be combined with overwrite")
+    twice = parse_percent(settings["twice"], "twice") or Fraction(0)
     job = jobs.open_job(request, model, data)
     job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
     with writer:
         if settings["on_start"]:
             settings["on_start"](Started(job, path, writer.rows))
         with reporting(settings["progress"]) as report:
-            work(job, writer, report)
+            work(job, writer, report, _engine(job, settings["ray"], settings["workers"]), twice)
     return Results.of(path, job.run, writer.rows)
 
 
@@ -150,6 +165,8 @@ def verify(
     data: AnyData | None = None,
     threads: Count = 0,
     kernels: str = "",
+    ray: str | bool | None = None,
+    workers: Workers = "core",
     progress: Shown = None,
     on_start: Callable[[Verification], object] | None = None,
 ) -> Verified:
@@ -168,7 +185,16 @@ def verify(
     if on_start:
         on_start(opened)
     with reporting(progress) as report:
-        return opened.check(report)
+        return opened.check(report, _engine(opened.job, ray, workers))
+
+
+def _engine(job: Job, ray: str | bool | None, workers: Workers) -> Engine | None:
+    """The cluster that was asked for; None for the threads of this process."""
+    if ray is None or ray is False:
+        return None
+    if not job.run.noise.on_integers:
+        raise SettingsError("a cluster counts integer networks; continuous noise in floats would differ by machine")
+    return Cluster(AUTOMATIC if ray is True else ray, workers).engine(job.voter)
 
 
 def merge(parts: Sequence[AnyPath], out: AnyPath, *, overwrite: bool = False) -> Results:

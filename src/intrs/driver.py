@@ -6,6 +6,7 @@ the lines come out in the order of the images. What was handed out twice must ag
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import os
 import statistics
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from intrs import results
@@ -211,14 +213,14 @@ class _Out:
     image: Pending
     unit: Unit
     since: float
-    again: bool = False  # a second copy of it
 
 
 class _Desk:
     """Hands units out and takes answers in; the first answer to a unit counts, a second must agree."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, twice: Fraction) -> None:
         self._engine = engine
+        self._twice = twice
         self._out: dict[Future[Counted], _Out] = {}
         self._copies: dict[tuple[int, int], int] = {}  # copies of a unit that are out
         self._answered: dict[tuple[int, int], Counted] = {}  # first answers to units of which copies are out
@@ -230,10 +232,16 @@ class _Desk:
         """How many units it can take now."""
         return self._engine.slots - len(self._out)
 
-    def hand_out(self, image: Pending, unit: Unit, *, again: bool = False) -> None:
-        """Give a unit to the engine."""
-        self._copies[unit.key] = self._copies.get(unit.key, 0) + 1
-        self._out[self._engine.submit(unit)] = _Out(image, unit, time.monotonic(), again)
+    def hand_out(self, image: Pending, unit: Unit) -> None:
+        """Give a unit to the engine, and a copy of it if it is among those to be counted twice."""
+        self._submit(image, unit)
+        if self._engine.is_remote and _drawn(unit.key) < self._twice:
+            self._submit(image, unit)
+
+    def _submit(self, image: Pending, unit: Unit) -> None:
+        copy = self._copies.get(unit.key, 0)
+        self._copies[unit.key] = copy + 1
+        self._out[self._engine.submit(unit, copy)] = _Out(image, unit, time.monotonic())
 
     def hand_out_late(self) -> None:
         """Nothing else is left to hand out: copies of units that are late go to whoever is free."""
@@ -243,7 +251,7 @@ class _Desk:
         now = time.monotonic()
         late = [o for o in self._out.values() if now - o.since > limit and self._copies[o.unit.key] == 1]
         for each in late[: max(self.free, 0)]:
-            self.hand_out(each.image, each.unit, again=True)
+            self._submit(each.image, each.unit)
 
     def answers(self) -> Iterator[tuple[Pending, Counted]]:
         """What has come back since, after waiting for a moment."""
@@ -270,7 +278,7 @@ class _Desk:
         self._lost[key] = self._lost.get(key, 0) + 1
         if self._lost[key] > MOST_LOST:
             raise IntrsError(f"the samples of image {key[0]} from {key[1]} on were lost {MOST_LOST} times: {error}")
-        self.hand_out(given.image, given.unit)
+        self._submit(given.image, given.unit)
 
     def _first(self, given: _Out, counted: Counted) -> Counted | None:
         """This answer, unless there was one before, with which it must agree."""
@@ -293,7 +301,13 @@ class _Desk:
             self._answered.pop(key, None)
 
 
-def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None, engine: Engine | None = None) -> None:
+def work(
+    job: Job,
+    writer: Writer | Memory,
+    progress: OnProgress | None = None,
+    engine: Engine | None = None,
+    twice: Fraction = Fraction(0),
+) -> None:
     """Answer for the images that the file does not have yet, on this engine or on the threads of this process."""
     before = results.set_aside(writer.path, job.run) if writer.path else {}
     done, journal = len(writer.rows), writer.journal(job.voter.digest)
@@ -307,7 +321,7 @@ def work(job: Job, writer: Writer | Memory, progress: OnProgress | None = None, 
         for i, position in enumerate(job.positions[done:], done)
     ]
     with journal, engine or local_engine(job) as chosen:
-        for image in answers(job, wanted, chosen, progress, done, journal):
+        for image in answers(job, wanted, chosen, progress, done, journal, twice):
             if job.run.is_judged:
                 writer.append(row_of(job, image))
         if job.run.is_judged:
@@ -366,13 +380,14 @@ def answers(
     progress: OnProgress | None = None,
     done: int = 0,
     journal: Journal | NoJournal | None = None,
+    twice: Fraction = Fraction(0),
 ) -> Iterator[Pending]:
     """These images with all of their votes, in their order.
 
     done: images of the run that were done before, for the reports. The journal gets the votes of images that have to
-    wait, for their own samples or for images before them.
+    wait, for their own samples or for images before them. twice: the share of units that a cluster counts twice.
     """
-    agenda, desk = Agenda(job, wanted, lambda: engine.slots), _Desk(engine)
+    agenda, desk = Agenda(job, wanted, lambda: engine.slots), _Desk(engine, twice)
     report = _Reports(job, engine, agenda, progress, done, done + len(wanted))
     report(done)
     while not agenda.is_over:
@@ -392,6 +407,11 @@ def answers(
             if journal and (image.place not in out or not job.run.is_judged):
                 journal.append(_entry(job, image, counted))
         report(done)
+
+
+def _drawn(key: tuple[int, int]) -> Fraction:
+    """A number between 0 and 1 for a unit, the same in every run."""
+    return Fraction(int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "little"), 2**64)
 
 
 def _entry(job: Job, image: Pending, counted: Counted) -> Kept:

@@ -19,6 +19,7 @@ from intrs.results import difference
 
 if TYPE_CHECKING:
     from intrs.data import Images
+    from intrs.engines import Engine
     from intrs.job import Job
     from intrs.model import Model
     from intrs.progress import OnProgress
@@ -70,14 +71,14 @@ class Verification:
         """About how long that takes, measured for a moment."""
         return self.samples() / self.job.rate()
 
-    def check(self, progress: OnProgress | None = None) -> Verified:
+    def check(self, progress: OnProgress | None = None, engine: Engine | None = None) -> Verified:
         """Judge all lines again from their votes, and count the votes of some or all again."""
-        found = self._first_difference(progress)
+        found = self._first_difference(progress, engine)
         excuse = self._excuse() if found else ""
         done = Verified(self.path, len(self.rows), len(self.again), self.run.images)
         return replace(done, difference=f"{found}{excuse}") if found else done
 
-    def _first_difference(self, progress: OnProgress | None) -> str | None:
+    def _first_difference(self, progress: OnProgress | None, engine: Engine | None) -> str | None:
         positions = self.job.positions
         for name in ("noise_table", "dimension", "classes"):  # which files of earlier versions do not have
             then, now = getattr(self.run, name), getattr(self.job.run, name)
@@ -88,13 +89,13 @@ class Verification:
         for i, (row, position) in enumerate(zip(self.rows, positions, strict=False)):
             if fault := self._fault(row, position):  # first, because a file may claim any number of samples
                 return f"line {i + 2} (image {row.idx}): {fault}"
-        return self._first_other_votes(progress)
+        return self._first_other_votes(progress, engine)
 
-    def _first_other_votes(self, progress: OnProgress | None) -> str | None:
+    def _first_other_votes(self, progress: OnProgress | None, engine: Engine | None) -> str | None:
         """Count again, and compare line by line."""
         wanted = [Pending(i, self.job.positions[i]) for i in sorted(self.again)]
-        with local_engine(self.job) as engine:
-            for image in answers(self.job, wanted, engine, progress):
+        with engine or local_engine(self.job) as chosen:
+            for image in answers(self.job, wanted, chosen, progress):
                 row = self.rows[image.place]
                 if fault := difference(row, row_of(self.job, image)):
                     return f"line {image.place + 2} (image {row.idx}): {fault}"

@@ -160,6 +160,9 @@ def _add_run(parser: Parser, command: str) -> None:
     existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
     existing.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     _add_engine(parser)
+    _add_cluster(parser)
+    words = "with --ray: count this share of the work on two nodes and compare, such as 1%% (0)"
+    parser.add_argument("--twice", default="0", metavar="P", help=words)
     _add_loader(parser)
 
 
@@ -172,6 +175,7 @@ def _add_verify(parser: Parser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="where the model is now, if it was moved")
     parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved")
     _add_engine(parser)
+    _add_cluster(parser)
 
 
 def _add_merge(parser: Parser) -> None:
@@ -372,7 +376,7 @@ def _add_alpha(parser: Parser) -> None:
     parser.add_argument("--alpha", default=Request.alpha, metavar="A", help=words)
 
 
-def _add_images(parser: Parser, joiner: str = "`intrs report --join`") -> None:
+def _add_images(parser: Parser, joiner: str = "`intrs merge`") -> None:
     parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
     words = f"begin with image K, counted from 0 ({Request.first}); {joiner} puts parts together"
     parser.add_argument("--first", type=_whole, default=Request.first, metavar="K", help=words)
@@ -404,6 +408,13 @@ def _add_engine(parser: Parser) -> None:
     parser.add_argument(
         "--kernels", default=Request.kernels, metavar="NAME", help="kernel set (the fastest of this machine)"
     )
+
+
+def _add_cluster(parser: Parser) -> None:
+    words = "count on a Ray cluster (extra `ray`): at ADDRESS, or the one that this machine knows, or a new one here"
+    parser.add_argument("--ray", nargs="?", const=True, default=None, metavar="ADDRESS", help=words)
+    words = "with --ray: a unit of work takes one core, or all cores of a node (core)"
+    parser.add_argument("--workers", choices=("core", "node"), default="core", help=words)
 
 
 def _add_loader(parser: Parser) -> None:

@@ -49,6 +49,9 @@ def run(args: Namespace) -> int:
             out=args.out or default_name(args, model),
             resume=args.resume,
             overwrite=args.overwrite,
+            ray=args.ray,
+            workers=args.workers,
+            twice=args.twice,
             progress=True,
             on_start=lambda started: begun.append((started, announce(started))),
         )

@@ -24,8 +24,8 @@ class Engine(ABC):
     is_remote = False  # whether units can be lost or late, so that they are handed out again
 
     @abstractmethod
-    def submit(self, unit: Unit) -> Future[Counted]:
-        """Count a unit; the future may fail with LostError."""
+    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+        """Count a unit; the future may fail with LostError. Copies of one unit should go to different machines."""
 
     def running(self) -> int:
         """Samples that are counted of units that are not finished, as far as it is known."""

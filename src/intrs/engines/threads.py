@@ -32,7 +32,7 @@ class Threads(Engine):
         self._workers = _started(self._work, slots)
         self.slots = len(self._workers)
 
-    def submit(self, unit: Unit) -> Future[Counted]:
+    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
         """Count a unit on the next thread that is free."""
         future: Future[Counted] = Future()
         self._queue.put((unit, future))
