@@ -21,7 +21,9 @@ LONG = 10.0  # seconds from which on it is said how long it will take
 
 def verify(args: Namespace) -> int:
     """Judge all lines again from their votes, count the votes of some or all again; 1 at the first difference."""
-    settings = {name: getattr(args, name) for name in ("images", "model", "data", "threads", "kernels", "ray", "workers")}
+    settings = {
+        name: getattr(args, name) for name in ("images", "model", "data", "threads", "kernels", "ray", "workers")
+    }
     try:
         found = api.verify(args.results, **settings, progress=True, on_start=_announce)
     except MovedError as error:
