@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from intrs.noise import Noise as Noise
     from intrs.pgd.api import attack as attack
     from intrs.progress import Progress as Progress
+    from intrs.quantization import quantize as quantize
     from intrs.reports import plot as plot
     from intrs.reports import report as report
     from intrs.smooth import Predicted as Predicted
@@ -81,6 +82,7 @@ _NAMES = {
     "intrs.noise": ("Noise",),
     "intrs.pgd.api": ("attack",),
     "intrs.progress": ("Progress",),
+    "intrs.quantization": ("quantize",),
     "intrs.reports": ("plot", "report"),
     "intrs.smooth": ("Predicted", "Smooth"),
     "intrs.training": ("train",),

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from intrs import zoo
+from intrs import quantization, zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.request import MOST, REQUESTS, Attack, Certify, Request
@@ -116,6 +116,10 @@ def _parser() -> Parser:
     _add_plot(commands.add_parser("plot", help=words, description=words + "."))
     words = "Train a network under noise, then quantize it (extra `train`); the same command continues a run"
     _add_train(commands.add_parser("train", help=words, description=words + "."))
+    words = (
+        "Quantize a float ONNX file to int8 for this noise, and check it against the float network (extra `quantize`)"
+    )
+    _add_quantize(commands.add_parser("quantize", help=words, description=words + "."))
     words = "Attack a network or its smoothed form by PGD on the integer grid (extra `train`)"
     _add_attack(commands.add_parser("attack", help=words, description=words + "; the same command continues a run."))
     words = "Run the paper's experiments from one plan and lay the results beside its numbers"
@@ -272,6 +276,23 @@ def _add_recipe(parser: Parser) -> None:
     parser.add_argument("--precision", choices=PRECISIONS, default=Recipe.precision, help=words)
 
 
+def _add_quantize(parser: Parser) -> None:
+    parser.set_defaults(call="quantize:quantize")
+    parser.add_argument("model", metavar="MODEL", help="a float ONNX file, or a float network that ships with intrs")
+    parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
+    words = "noise, as a fraction of the pixel range: 0.25 or 1/4 (what the model says)"
+    parser.add_argument("--sigma", metavar="S", help=words)
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="int8 ONNX file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--split", help="part of the data set (train if there is one, else test)")
+    parser.add_argument("--max", type=_count, metavar="K", help="take at most K images (1,024)")
+    words = f"of the noise: 256 bits, decimal or 0x... ({quantization.SEED})"
+    parser.add_argument("--seed", type=_seed, default=quantization.SEED, metavar="K", help=words)
+    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    words = "what the model's input is: pixels over 255, or pixels 0..255 (what the file, or mean and std, say)"
+    _add_loader(parser, words)
+
+
 def _add_attack(parser: Parser) -> None:
     parser.set_defaults(call="attack:attack")
     words = "an int8 ONNX file, a float one of `intrs train`, or a model that ships"
@@ -417,8 +438,10 @@ def _add_cluster(parser: Parser) -> None:
     parser.add_argument("--workers", choices=("core", "node"), default="core", help=words)
 
 
-def _add_loader(parser: Parser) -> None:
-    words = "what the model's input is: pixels over 255, pixels 0..255, or told by its quantiser (auto)"
+TOLD = "what the model's input is: pixels over 255, pixels 0..255, or told by its quantiser (auto)"
+
+
+def _add_loader(parser: Parser, words: str = TOLD) -> None:
     parser.add_argument("--pixels", choices=("auto", "unit", "byte"), default=Request.pixels, help=words)
     parser.add_argument(
         "--mean", default=Request.mean, metavar="M,M,M", help="normalisation that the file does not hold (none)"
