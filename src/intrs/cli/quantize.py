@@ -67,9 +67,9 @@ def _advise(made: Quantized) -> None:
     if made.accuracy and made.accuracy["float"].clean - made.accuracy["float"].noisy > UNTRAINED:
         noisy, clean = 100 * made.accuracy["float"].noisy, 100 * made.accuracy["float"].clean
         complain(
-            f"the float network itself is right on {noisy:.1f} % of noisy images and {clean:.1f} % of clean ones: it was "
-            "not trained under this noise, so many certificates will be abstentions or wrong classes. Fine-tune it "
-            "under noise (`intrs train`), or take a smaller --sigma"
+            f"the float network itself is right on {noisy:.1f} % of noisy images and {clean:.1f} % of clean ones: it "
+            "was not trained under this noise, so many certificates will be abstentions or wrong classes. Fine-tune "
+            "it under noise (`intrs train`), or take a smaller --sigma"
         )
 
 

@@ -99,11 +99,11 @@ def quantize(
     pixels, mean and std say what the float network takes, as for `intrs.load`; the written file holds them. Without
     `out` nothing is written, and the file is in `Quantized.data`. The same arguments give the same bytes.
     """
-    from intrs.quantization.pipeline import Settings, run
+    from intrs.quantization.pipeline import Asked, run
 
     path = None if out is None else Path(out)
     most = None if max is None else parse_count(max, "max")
-    settings = Settings(sigma, split, most, parse_seed(seed), pixels, mean, std, parse_count(threads, "threads", 0))
+    settings = Asked(sigma, split, most, parse_seed(seed), pixels, mean, std, parse_count(threads, "threads", 0))
     if path:
         inputs = [Path(model)] if isinstance(model, str | Path) and Path(model).is_file() else []
         check_new(path, overwrite=overwrite, inputs=inputs)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.progress import OnProgress
-    from intrs.quantization.source import Source
+    from intrs.quantization.source import Original
 
 Floats = "NDArray[np.float32]"
 BINS = 2048
@@ -61,7 +61,7 @@ def taken(images: NDArray[np.int32], gain: float) -> NDArray[np.float32]:
     return np.ascontiguousarray((images.astype(np.float32) * np.float32(gain)).transpose(0, 3, 1, 2))
 
 
-def open_taps(proto: onnx.ModelProto, source: Source, threads: int = 0) -> Taps:
+def open_taps(proto: onnx.ModelProto, source: Original, threads: int = 0) -> Taps:
     """A session for a graph of this source, float or quantized."""
     import onnxruntime  # type: ignore[import-untyped, unused-ignore]
 

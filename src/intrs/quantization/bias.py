@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from intrs.progress import OnProgress
     from intrs.quantization.activations import Taps
-    from intrs.quantization.source import Source
+    from intrs.quantization.source import Original
 
 
 def corrected(
-    source: Source, made: onnx.ModelProto, taps: Taps, images: NDArray[np.int32], progress: OnProgress | None = None
-) -> Source:
+    source: Original, made: onnx.ModelProto, taps: Taps, images: NDArray[np.int32], progress: OnProgress | None = None
+) -> Original:
     """The float network with biases that give the quantized layers the mean outputs of the float ones."""
     holding, weights = Holding(made), weights_of(source.proto)
     layers = [

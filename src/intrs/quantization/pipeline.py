@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from intrs.network import Network
     from intrs.progress import OnProgress
     from intrs.quantization.activations import Taps
-    from intrs.quantization.source import Source
+    from intrs.quantization.source import Original
 
 FEWEST = 8  # images
 MOST = {"calibration": 256, "choice": 256, "check": 512}  # images of each part
@@ -49,7 +49,7 @@ BATCH_VALUES = 2**24
 
 
 @dataclass(frozen=True)
-class Settings:
+class Asked:
     """What was asked for."""
 
     sigma: Number | None
@@ -110,7 +110,7 @@ class Candidate:
     error: float  # of the scores, relative to their variance: decides between equals
 
 
-def run(model: Any, data: Any, settings: Settings, path: Path | None, progress: OnProgress | None) -> Quantized:
+def run(model: Any, data: Any, settings: Asked, path: Path | None, progress: OnProgress | None) -> Quantized:
     """Quantize and check; nothing is written."""
     check_installed()
     images, labelled = _open(data, settings.split)
@@ -156,7 +156,7 @@ def _open(data: Any, split: str | None) -> tuple[Images, bool]:
         return open_data(data), True
 
 
-def _trained(source: Source) -> str:
+def _trained(source: Original) -> str:
     if not source.trained_sigma:
         raise SettingsError(f"{source.path} does not say for which noise it was trained; give sigma, such as 0.25")
     return source.trained_sigma
@@ -186,7 +186,7 @@ def divide(images: Images, noise: Noise, seed: int, most: int | None = None) -> 
 
 
 def _best(
-    source: Source, parts: dict[str, Noisy], threads: int, progress: OnProgress | None
+    source: Original, parts: dict[str, Noisy], threads: int, progress: OnProgress | None
 ) -> tuple[Candidate, dict[str, float]]:
     """The candidate that keeps the top class most often, and the agreement of all."""
     taps, images = open_taps(source.proto, source, threads), parts["calibration"].all()
@@ -195,23 +195,30 @@ def _best(
         example = np.resize(example, (taps.batch, *example.shape[1:]))
     held_out, scores = parts["choice"], _float_scores(source, parts["choice"], progress)
 
-    def candidate(method: str, source: Source, found: dict[str, tuple[float, float]]) -> Candidate:
+    def candidate(method: str, source: Original, found: dict[str, tuple[float, float]]) -> Candidate:
         proto = quantized(source, found, example)
         return _compared(method, source, proto, held_out, scores)
 
     found = [candidate(method, source, ranges(method, histograms)) for method in METHODS]
-    first = max(found, key=_rank)
+    first = choose(found, len(held_out))
     better = corrected(source, first.proto, taps, images, progress)
     found.append(candidate(first.method + BIAS_CORRECTED, better, ranges(first.method, histograms)))
-    return max(found, key=_rank), {each.method: each.agreement for each in found}
+    return choose(found, len(held_out)), {each.method: each.agreement for each in found}
 
 
-def _rank(candidate: Candidate) -> tuple[float, float]:
-    return candidate.agreement, -candidate.error
+def choose(candidates: Sequence[Candidate], images: int) -> Candidate:
+    """The candidate that keeps the top class; among those which chance may have put in order, the one of least error.
+
+    Two candidates that differ in d of the images at most are told apart by no less than two standard deviations,
+    2 sqrt(d); d is at most twice the number of images on which the better one disagrees with the float network.
+    """
+    fewest = min((1 - each.agreement) * images for each in candidates)
+    most = fewest + 2 * max(2 * fewest, 1) ** 0.5
+    return min((each for each in candidates if (1 - each.agreement) * images <= most), key=lambda each: each.error)
 
 
 def _compared(
-    method: str, source: Source, proto: onnx.ModelProto, held_out: Noisy, wanted: NDArray[np.float32]
+    method: str, source: Original, proto: onnx.ModelProto, held_out: Noisy, wanted: NDArray[np.float32]
 ) -> Candidate:
     network = _lowered(source, proto)
     scores = np.concatenate([network.scores(batch) for batch in held_out.batches()])
@@ -226,17 +233,17 @@ def _error(wanted: NDArray[Any], scores: NDArray[Any]) -> float:
     return 1 - float((a * b).sum()) ** 2 / power if power else 1.0
 
 
-def _lowered(source: Source, proto: onnx.ModelProto) -> Network:
+def _lowered(source: Original, proto: onnx.ModelProto) -> Network:
     helper.set_model_props(proto, {METADATA: source.pixel_scale})
     return read_onnx(source.path, proto.SerializeToString(deterministic=True)).network(Convention())
 
 
-def _float_scores(source: Source, noisy: Noisy, progress: OnProgress | None) -> NDArray[np.float32]:
+def _float_scores(source: Original, noisy: Noisy, progress: OnProgress | None) -> NDArray[np.float32]:
     batches = noisy.batches(progress, "float network")
     return np.concatenate([source.engine(batch.astype(np.float32)) for batch in batches])
 
 
-def _file(source: Source, best: Candidate, calibration: Noisy) -> bytes:
+def _file(source: Original, best: Candidate, calibration: Noisy) -> bytes:
     """The bytes of the file, which says what its input is and how it came to be."""
     how = f"sigma {plain(calibration.noise.sigma)}, seed {calibration.seed}, {len(calibration)} noisy images, "
     notes = {METADATA: source.pixel_scale, CALIBRATION: how + best.method}
@@ -251,7 +258,7 @@ def _file(source: Source, best: Candidate, calibration: Noisy) -> bytes:
 
 
 def _check(
-    source: Source, network: Network, part: Noisy, labelled: bool, progress: OnProgress | None
+    source: Original, network: Network, part: Noisy, labelled: bool, progress: OnProgress | None
 ) -> tuple[float, dict[Literal["float", "int8"], Accuracy]]:
     """Agreement in the top class under noise, and the accuracy of both networks."""
     noisy = [
@@ -273,7 +280,7 @@ def _check(
     return agreement, {"float": accuracy(floats, clean[0]), "int8": accuracy(integers, clean[1])}
 
 
-def _signal_to_noise(source: Source, proto: onnx.ModelProto, part: Noisy, threads: int) -> dict[str, float]:
+def _signal_to_noise(source: Original, proto: onnx.ModelProto, part: Noisy, threads: int) -> dict[str, float]:
     """By activation, in dB: its power in the float network over that of the quantized one's error."""
     exact, rounded = open_taps(source.proto, source, threads), open_taps(proto, source, threads)
     pairs = {name: other for name, other in rounded_tensors(proto).items() if name in exact.names}

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.quantization.ranges import Range
-    from intrs.quantization.source import Source
+    from intrs.quantization.source import Original
 
 PREPROCESSED = ("onnx.quant.pre_process", "onnxruntime.quant")  # without it the quantizer logs advice
 LEAST_WIDTH = 1e-6  # of a range: an activation that is always 0 needs a scale all the same
 
 
-def quantized(source: Source, found: Mapping[str, Range], example: NDArray[np.float32]) -> onnx.ModelProto:
+def quantized(source: Original, found: Mapping[str, Range], example: NDArray[np.float32]) -> onnx.ModelProto:
     """The network in QDQ form with these ranges of activations; example is any batch that the graph takes."""
     from onnxruntime.quantization import (  # type: ignore[import-untyped, unused-ignore]
         CalibrationDataReader,
@@ -39,7 +39,7 @@ def quantized(source: Source, found: Mapping[str, Range], example: NDArray[np.fl
         quantize_static,
     )
 
-    class Reader(CalibrationDataReader):  # type: ignore[misc, unused-ignore]
+    class _OneBatch(CalibrationDataReader):  # type: ignore[misc, unused-ignore]
         """One batch, for the quantizer's own calibration, all of which is overridden."""
 
         left = 1
@@ -58,7 +58,7 @@ def quantized(source: Source, found: Mapping[str, Range], example: NDArray[np.fl
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         quantize_static(
-            model, path, Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
+            model, path, _OneBatch(), quant_format=QuantFormat.QDQ, per_channel=True,
             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
             op_types_to_quantize=sorted(kinds & set(OPERATORS)), nodes_to_exclude=sorted(source.before),
             extra_options={"TensorQuantOverrides": {name: [_override(*limits)] for name, limits in found.items()}},

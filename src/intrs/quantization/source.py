@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +51,7 @@ TRIED = 200  # clean images on which they are tried
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Original:
     """A float network, ready to be quantized."""
 
     path: Path  # for messages
@@ -77,7 +78,7 @@ def check_installed() -> None:
         raise IntrsError("quantizing needs ONNX Runtime: pip install 'intrs[quantize]'")
 
 
-def open_source(model: Any, data: Images, convention: Convention, threads: int) -> Source:
+def open_source(model: Any, data: Images, convention: Convention, threads: int) -> Original:
     """The float network that a path, a name or a PyTorch module stands for. Raises ModelError."""
     file, trained_sigma = _file(model, data.image_shape)
     if file.is_quantized:
@@ -95,7 +96,7 @@ def open_source(model: Any, data: Images, convention: Convention, threads: int) 
         proto = _optimised(file.path, _normalised(proto, convention, engine.input_shape[2]))
         _complete(proto)
         _check_operators(proto)
-    return Source(file.path, proto, engine, scale, trained_sigma, _before_layers(proto))
+    return Original(file.path, proto, engine, scale, trained_sigma, _before_layers(proto))
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
@@ -121,7 +122,12 @@ def _exported(model: Any, image_shape: Shape) -> bytes:
     torch = sys.modules["torch"]
     if isinstance(model, torch.nn.Module):
         return module_to_onnx(model, image_shape)
-    data: bytes = torch.onnx.export(model, dynamo=True, verbose=False).model_proto.SerializeToString()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch about its own insides
+            data: bytes = torch.onnx.export(model, dynamo=True, verbose=False).model_proto.SerializeToString()
+    except Exception as error:  # the exporter promises no type
+        raise ModelError(f"PyTorch cannot export this program to ONNX; export its module instead ({error})") from error
     return data
 
 
