@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FEWEST = 8  # images
 MOST = {"calibration": 256, "choice": 256, "check": 512}  # images of each part
 NOISY = {"calibration": 256, "choice": 1024, "check": 2048}  # noisy images of each part, if there is memory
-MOST_VALUES = 2**26  # of the noisy images of a part
+MOST_VALUES = 2**25  # of the noisy images of a part
 BATCH = 256  # noisy images at a time
 BIAS_CORRECTED = ", bias corrected"
 CALIBRATION = "intrs.calibration"  # a key of the file's metadata: how it was quantized

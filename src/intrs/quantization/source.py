@@ -195,7 +195,7 @@ def _advice(file: OnnxFile, data: Images) -> str:
         words = f"pixels={pixels}" + "".join(f" {name}={value}" for name, value in numbers.items())
         lines.append((right, f"{words}: {100 * right / len(images):.0f} %"))
     best = "; ".join(dict.fromkeys(line for _, line in sorted(lines, key=lambda line: -line[0])))
-    return f"Give pixels, and mean and std if it wants them. Right on {len(images)} of these images: {best}"
+    return f"Give pixels, and mean and std if it wants them. Right answers on {len(images)} clean images: {best}"
 
 
 def _normalised(proto: onnx.ModelProto, convention: Convention, channels: int) -> onnx.ModelProto:
@@ -250,11 +250,12 @@ def _optimised(path: Path, proto: onnx.ModelProto) -> onnx.ModelProto:
 def _complete(proto: onnx.ModelProto) -> None:
     """Names for all nodes, convolutions in place of batch norms that are left, a bias of its own for every layer."""
     constants, names = {tensor.name: tensor for tensor in proto.graph.initializer}, set[str]()
+    ranks = _ranks(proto)
     for i, node in enumerate(proto.graph.node):
         node.name = f"{node.op_type}_{i}" if not node.name or node.name in names else node.name
         names.add(node.name)
         if node.op_type == "BatchNormalization":
-            _to_convolution(node, constants)
+            _to_layer(node, constants, ranks.get(node.input[0], 4))
         if (
             node.op_type in BIASED
             and node.input[1] in constants
@@ -281,18 +282,29 @@ def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
-def _to_convolution(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> None:
-    """A batch norm as a convolution with one weight per channel, which is the same function."""
+def _ranks(proto: onnx.ModelProto) -> dict[str, int]:
+    """The number of axes of tensors, as far as it follows from the graph."""
+    values = onnx.shape_inference.infer_shapes(proto).graph.value_info
+    return {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+
+
+def _to_layer(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], rank: int) -> None:
+    """A batch norm as a layer with one weight per channel, which is the same function: a Conv, or a diagonal Gemm."""
     if _attribute(node, "training_mode", 0):
         raise Refusal("it is in training mode; export the network in evaluation mode", node.name)
     values = [numpy_helper.to_array(constants[name]).astype(np.float64) for name in node.input[1:5]]
     scale, shift, mean, variance = values
     factor = scale / np.sqrt(variance + _attribute(node, "epsilon", 1e-5))
-    made = {f"{node.name}_weight": factor.reshape(-1, 1, 1, 1), f"{node.name}_shift": shift - mean * factor}
+    weight = factor.reshape(-1, 1, 1, 1) if rank == 4 else np.diag(factor)
+    made = {f"{node.name}_weight": weight, f"{node.name}_shift": shift - mean * factor}
     for name, value in made.items():
         constants[name] = numpy_helper.from_array(value.astype(np.float32), name)
-    inputs, name = [node.input[0], *made], node.name
-    node.CopyFrom(helper.make_node("Conv", inputs, node.output[:1], name=name, kernel_shape=[1, 1], group=len(factor)))
+    inputs, name, output = [node.input[0], *made], node.name, node.output[:1]
+    if rank == 4:
+        made_node = helper.make_node("Conv", inputs, output, name=name, kernel_shape=[1, 1], group=len(factor))
+    else:
+        made_node = helper.make_node("Gemm", inputs, output, name=name, transB=1)
+    node.CopyFrom(made_node)
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
