@@ -3,7 +3,7 @@
     python bench/quantization.py --calibrate cifar10 --data cifar10-500 --draws 4
 
 Every float network that ships, at its sigma: the float network, ONNX Runtime's quantizer as it is (calibrated on the
-same noisy images, by min-max), the candidates of `intrs quantize` alone, and what it chooses. All answer the same noisy
+same noisy images, by min-max), what `intrs quantize` chooses, and with --every its candidates. All answer the same noisy
 images, none of which was seen before.
 """
 
@@ -65,8 +65,8 @@ def plain(path: Path, images: NDArray[np.float32]) -> bytes:
         return out.read_bytes()
 
 
-def networks(name: str, sigma: str, calibrate: str) -> Iterator[tuple[str, Any]]:
-    """The ways to quantize one network, with what each gives."""
+def networks(name: str, sigma: str, calibrate: str, every: bool) -> Iterator[tuple[str, Any]]:
+    """The ways to quantize one network, with what each gives; only the first and the last if not `every`."""
     data = intrs.open_data(calibrate, "train")
     source = open_source(name, data, Convention(), 0)
     noise = intrs.Noise.discrete(sigma)
@@ -76,7 +76,7 @@ def networks(name: str, sigma: str, calibrate: str) -> Iterator[tuple[str, Any]]
     yield "ONNX Runtime, min-max", lowered(path, plain(path, taken(images, source.gain)))
     taps = open_taps(source.proto, source)
     histograms, example = observe(taps, images), taken(images[: taps.batch], source.gain)
-    for method in METHODS:
+    for method in METHODS if every else ():
         found = ranges(method, histograms)
         proto = quantized(source, found, example)
         yield method, lowered(path, proto.SerializeToString())
@@ -96,6 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calibrate", default="cifar10", help="data set whose training images calibrate")
     parser.add_argument("--data", default="cifar10-500", help="test images")
+    parser.add_argument("--every", action="store_true", help="show every candidate, with and without bias correction")
     parser.add_argument("--draws", type=int, default=4, help="noisy copies per test image")
     args = parser.parse_args()
     for name in zoo.float_names():
@@ -104,7 +105,7 @@ def main() -> None:
         print(f"\n{name}, sigma {sigma}, {len(test):,} noisy images\n")
         print("| network | noisy accuracy | agreement |\n|---|---|---|")
         wanted = None
-        for way, predict in networks(name, sigma, args.calibrate):
+        for way, predict in networks(name, sigma, args.calibrate, args.every):
             found = np.concatenate([predict(batch) for batch in test.batches()])
             wanted = found if wanted is None else wanted
             right, agree = 100 * (found == test.labels).mean(), 100 * (found == wanted).mean()

@@ -809,7 +809,7 @@ def test_a_float_model_is_told_its_first_layer() -> None:
         load(FLOAT)
     first_conv = next(n for n in onnx.load(FLOAT).graph.node if n.op_type == "Conv")
     assert f"the first is node {first_conv.name!r} (Conv)" in str(caught.value)
-    assert "quantize_static (docs/onnx.md)" in str(caught.value)
+    assert "`intrs quantize`" in str(caught.value)
     assert "intrs train" not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 100
 LONGEST_REASON = 600
-ADVICE = "quantize it, for instance with onnxruntime.quantization.quantize_static (docs/onnx.md)"
+ADVICE = "quantize it: `intrs quantize` or intrs.quantize does it from a float file (docs/quantize.md)"
 
 
 class Refusal(Exception):  # noqa: N818 (not an error of the program)

@@ -107,7 +107,7 @@ class Candidate:
     method: str
     proto: onnx.ModelProto
     agreement: float
-    error: float  # of the scores, relative to their variance: decides between equals
+    error: float  # of the distance between the first two classes: decides between equals
 
 
 def run(model: Any, data: Any, settings: Asked, path: Path | None, progress: OnProgress | None) -> Quantized:
@@ -195,14 +195,16 @@ def _best(
         example = np.resize(example, (taps.batch, *example.shape[1:]))
     held_out, scores = parts["choice"], _float_scores(source, parts["choice"], progress)
 
-    def candidate(method: str, source: Original, found: dict[str, tuple[float, float]]) -> Candidate:
-        proto = quantized(source, found, example)
+    def candidate(method: str, proto: onnx.ModelProto) -> Candidate:
         return _compared(method, source, proto, held_out, scores)
 
-    found = [candidate(method, source, ranges(method, histograms)) for method in METHODS]
-    first = choose(found, len(held_out))
-    better = corrected(source, first.proto, taps, images, progress)
-    found.append(candidate(first.method + BIAS_CORRECTED, better, ranges(first.method, histograms)))
+    found = []
+    for method in METHODS:
+        limits = ranges(method, histograms)
+        plain = quantized(source, limits, example)
+        better = corrected(source, plain, taps, images, progress)
+        found += [candidate(method, plain)] if not found else []  # to show what is gained
+        found.append(candidate(method + BIAS_CORRECTED, quantized(better, limits, example)))
     return choose(found, len(held_out)), {each.method: each.agreement for each in found}
 
 
@@ -227,10 +229,17 @@ def _compared(
 
 
 def _error(wanted: NDArray[Any], scores: NDArray[Any]) -> float:
-    """1 - r^2 between the scores of two networks, each less its mean per image: no scale is needed to compare them."""
+    """The error of the distance between the float network's first two classes, where it is small: it decides flips.
+
+    Integer scores have a scale of their own, which is fitted. Root mean square over the half of the images with the
+    smallest distances, as a share of the mean distance.
+    """
     a, b = (s - s.mean(1, keepdims=True, dtype=np.float64) for s in (wanted, scores))
-    power = float((a * a).sum() * (b * b).sum())
-    return 1 - float((a * b).sum()) ** 2 / power if power else 1.0
+    scale = float((a * b).sum()) / (float((b * b).sum()) or 1.0)
+    rows, order = np.arange(len(a)), np.argsort(-a, 1)
+    margin, found = (s[rows, order[:, 0]] - s[rows, order[:, 1]] for s in (a, scale * b))
+    close = margin <= np.median(margin)
+    return float(np.sqrt(((found - margin)[close] ** 2).mean()) / (margin.mean() or 1.0))
 
 
 def _lowered(source: Original, proto: onnx.ModelProto) -> Network:

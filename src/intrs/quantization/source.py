@@ -39,7 +39,7 @@ OPSET = 13  # the first with scales per channel
 NORMALISATION = "intrs_normalise"
 BIASED = ("Conv", "Gemm")  # layers whose bias can be corrected
 BIAS = "_intrs_bias"  # after a layer's name: that of its bias
-TRANSFORMER = ("LayerNormalization", "Attention", "MultiHeadAttention", "Einsum", "SkipLayerNormalization", "Erf")
+TRANSFORMER = ("LayerNormalization", "Attention", "MultiHeadAttention", "SkipLayerNormalization")
 # What files expect most often, as (name, mean, std) of pixels over 255
 USUAL = (
     ("0,0,0", "1,1,1"),
