@@ -3,8 +3,8 @@
     python bench/quantization.py --calibrate cifar10 --data cifar10-500 --draws 4
 
 Every float network that ships, at its sigma: the float network, ONNX Runtime's quantizer as it is (calibrated on the
-same noisy images, by min-max), what `intrs quantize` chooses, and with --every its candidates. All answer the same noisy
-images, none of which was seen before.
+same noisy images, by min-max), what `intrs quantize` chooses, and with --every its candidates. All answer the same
+noisy images, none of which was seen before.
 """
 
 from __future__ import annotations

@@ -198,12 +198,12 @@ def _best(
     def candidate(method: str, proto: onnx.ModelProto) -> Candidate:
         return _compared(method, source, proto, held_out, scores)
 
-    found = []
+    found: list[Candidate] = []
     for method in METHODS:
         limits = ranges(method, histograms)
-        plain = quantized(source, limits, example)
-        better = corrected(source, plain, taps, images, progress)
-        found += [candidate(method, plain)] if not found else []  # to show what is gained
+        made = quantized(source, limits, example)
+        better = corrected(source, made, taps, images, progress)
+        found += [candidate(method, made)] if not found else []  # to show what is gained
         found.append(candidate(method + BIAS_CORRECTED, quantized(better, limits, example)))
     return choose(found, len(held_out)), {each.method: each.agreement for each in found}
 
