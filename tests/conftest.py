@@ -37,6 +37,7 @@ MARKERS = {
         "test_onnx_in.py::test_what_a_file_may_cost",
         "test_onnx_in.py::test_small_files_cannot_ask_for_much",
         "test_proofs.py::",
+        "test_quantize.py::",
         "test_redteam.py::",
         "test_reports.py::test_the_page_is_small",
         "test_suite.py::test_where_ci_asks_for_it_a_skip_is_a_failure",

@@ -90,7 +90,7 @@ def _torchscript(module: nn.Module, example: Tensor) -> bytes:
         module, (example,), written, dynamo=False, opset_version=OPSETS["torchscript"],
         input_names=[IMAGE], output_names=[SCORES], dynamic_axes={IMAGE: {0: "batch"}, SCORES: {0: "batch"}},
     )  # fmt: skip
-    return written.getvalue()
+    return bytes(written.getvalue())
 
 
 _EXPORTERS: dict[Exporter, Callable[[nn.Module, Tensor], bytes]] = {"default": _default, "torchscript": _torchscript}
@@ -104,7 +104,8 @@ def _quiet() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        nowhere = io.StringIO()
+        with warnings.catch_warnings(), contextlib.redirect_stderr(nowhere), contextlib.redirect_stdout(nowhere):
             warnings.simplefilter("ignore")
             yield
     finally:
