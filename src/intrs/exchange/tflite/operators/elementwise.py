@@ -1,0 +1,221 @@
+"""ADD, SUB, MUL, MAXIMUM, MINIMUM and PRELU: functions of two operands, of which one may be a constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from intrs.exchange.integers import clamped
+from intrs.exchange.refusal import Refusal
+from intrs.exchange.tflite.arithmetic import Grid, Ratio, rescale
+from intrs.exchange.tflite.operators.registry import Step, grid_of, operator
+from intrs.exchange.tflite.operators.tables import table
+from intrs.exchange.tflite.values import Constant, Value, View
+from intrs.network import INT8, Add, Mul, ScaledAdd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from intrs.exchange.tflite.values import Dims
+    from intrs.network import Layer
+
+LEFT_SHIFT = 20  # of ADD and SUB
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One of two operands: codes of an activation, or constant codes with their shape."""
+
+    grid: Grid
+    view: View | None = None
+    codes: NDArray[np.int8] | None = None
+
+    @property
+    def dims(self) -> Dims:
+        """The shape that the graph sees."""
+        if self.view is not None:
+            return self.view.dims
+        assert self.codes is not None
+        return self.codes.shape
+
+
+def _operand(step: Step, number: int) -> Operand:
+    value = step.get(number)
+    if isinstance(value, Constant):
+        if value.tensor is None:
+            raise Refusal("it joins an activation with a shape")
+        grid = grid_of(value.tensor)
+        codes = value.array.astype(np.int16) - (128 if grid.unsigned else 0)
+        return Operand(grid, codes=codes.astype(np.int8))
+    view, _, grid = step.codes(number)
+    return Operand(grid, view)
+
+
+def _combined(
+    step: Step,
+    scalar: Callable[[int, int], int],
+    layer: Callable[[tuple[int, int]], Layer],
+) -> View:
+    """Both operands through a layer; through a table if one is the same constant everywhere."""
+    pair = _operand(step, 0), _operand(step, 1)
+    if pair[0].grid.unsigned != pair[1].grid.unsigned or pair[0].grid.unsigned != step.grid.unsigned:
+        raise Refusal("it reads and writes codes of different types")
+    for constant, other, first in ((pair[0], pair[1], True), (pair[1], pair[0], False)):
+        if constant.codes is not None and other.view is not None and _is_one(constant, other):
+            fixed = int(constant.codes.ravel()[0])
+            return step.mapped(
+                other.view, table((lambda c: scalar(fixed, c)) if first else (lambda c: scalar(c, fixed)))
+            )
+    return _layered(step, pair, layer)
+
+
+def _is_one(constant: Operand, other: Operand) -> bool:
+    """Whether a constant is the same code everywhere, and no larger than the activation."""
+    assert constant.codes is not None
+    small = len(constant.dims) <= len(other.dims) and all(
+        a in (1, b) for a, b in zip(constant.dims[::-1], other.dims[::-1], strict=False)
+    )
+    return small and constant.codes.size > 0 and bool((constant.codes == constant.codes.ravel()[0]).all())
+
+
+def _layered(step: Step, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
+    big = max(pair, key=lambda operand: (prod(operand.dims), operand.view is not None))
+    if big.view is None:
+        raise Refusal("it has two constants, or one that is larger than the activation")
+    tensors = tuple(_aligned(step, operand, big.view) for operand in pair)
+    tensor = step.net.add(layer((tensors[0], tensors[1])))
+    return View(tensor, step.net.shapes[tensor], big.view.dims, step.grid, False, big.view.index)
+
+
+def _aligned(step: Step, operand: Operand, big: View) -> int:
+    """The tensor of an operand as a layer takes it beside `big`: with the same places, or one pixel for all."""
+    dims = operand.dims
+    if operand.view is not None and operand.view.tensor is not None and dims == big.dims:
+        same = operand.view.index is big.index or (
+            operand.view.index is not None and big.index is not None and np.array_equal(operand.view.index, big.index)
+        )
+        if same and operand.view.shape == big.shape:
+            return operand.view.tensor
+    per_channel = prod(dims) == dims[-1] == big.shape[2] == big.dims[-1] and big.index is None if dims else False
+    if per_channel and operand.codes is not None:
+        return step.pixel(operand.codes)
+    if per_channel and operand.view is not None and operand.view.shape == (1, 1, big.shape[2]):
+        if operand.view.index is None and operand.view.tensor is not None:
+            return operand.view.tensor
+    raise Refusal(f"it joins {dims} with {big.dims}; intrs joins equal shapes, or one pixel with all")
+
+
+@operator("ADD", "SUB")
+def _add(step: Step) -> Value:
+    if all(isinstance(value, Constant) and value.array.dtype.kind == "i" for value in step.inputs):
+        return _constants(step)
+    a, b, target = _operand(step, 0).grid, _operand(step, 1).grid, step.grid
+    subtract = step.operator.op == "SUB"
+    ratios = _sum_ratios(step, a, b, target)
+    clamp = target.clamp(step.options("SubOptions" if subtract else "AddOptions")["fused_activation_function"])
+
+    def scalar(x: int, y: int) -> int:
+        left = ratios[0].times((x - a.zero) << LEFT_SHIFT)
+        right = ratios[1].times((y - b.zero) << LEFT_SHIFT)
+        return clamped(ratios[2].times(left - right if subtract else left + right) + target.zero, clamp)
+
+    def layer(tensors: tuple[int, int]) -> Layer:
+        scales = [rescale([ratio]) for ratio in ratios]
+        zeros = a.zero, b.zero
+        return ScaledAdd(tensors, zeros, LEFT_SHIFT, *scales, target.zero, clamp, subtract, name=step.name)
+
+    return _combined(step, scalar, layer)
+
+
+def _sum_ratios(step: Step, a: Grid, b: Grid, target: Grid) -> list[Ratio]:
+    """The factors of both operands and of the sum. SUB of TFLite Micro computes them as float32."""
+    if step.operator.op == "SUB" and step.dialect == "tflm" and not target.unsigned:
+        twice = np.float32(2) * max(a.scale, b.scale)
+        reals = [a.scale / twice, b.scale / twice, twice / (np.float32(1 << LEFT_SHIFT) * target.scale)]
+        return [Ratio.below_one(float(real)) for real in reals]
+    double = 2 * max(a.real, b.real)
+    reals64 = [a.real / double, b.real / double, double / ((1 << LEFT_SHIFT) * target.real)]
+    return [Ratio.below_one(real) for real in reals64]
+
+
+@operator("MUL")
+def _mul(step: Step) -> Value:
+    if all(isinstance(value, Constant) and value.array.dtype.kind == "i" for value in step.inputs):
+        return _constants(step)
+    a, b, target = _operand(step, 0).grid, _operand(step, 1).grid, step.grid
+    if step.dialect == "tflm" and not target.unsigned:
+        ratio = Ratio.of(a.real * b.real / target.real)
+    else:
+        ratio = Ratio.of(float(a.scale * b.scale / target.scale))
+    clamp = target.clamp(step.options("MulOptions")["fused_activation_function"])
+
+    def scalar(x: int, y: int) -> int:
+        return clamped(ratio.times((x - a.zero) * (y - b.zero)) + target.zero, clamp)
+
+    def layer(tensors: tuple[int, int]) -> Layer:
+        zeros = a.zero, b.zero
+        return Mul(tensors, zeros, rescale([ratio]), target.zero, clamp, True, name=step.name)
+
+    return _combined(step, scalar, layer)
+
+
+def _constants(step: Step) -> Constant:
+    """Arithmetic of shapes."""
+    a, b = (step.constant(number).array.astype(np.int64) for number in (0, 1))
+    if max(a.size, b.size) > 64 or (a.size != b.size and 1 not in (a.size, b.size)):
+        raise Refusal("it computes with constants that are no shapes")
+    return Constant({"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[step.operator.op](a, b))
+
+
+@operator("MAXIMUM", "MINIMUM")
+def _limit(step: Step) -> View:
+    operands = _operand(step, 0), _operand(step, 1)
+    constant = next((o for o in operands if o.codes is not None), None)
+    other = next((o for o in operands if o.view is not None), None)
+    if constant is None or other is None or other.view is None or not _is_one(constant, other):
+        raise Refusal("it compares two activations; only a limit that is one constant is supported")
+    if {o.grid for o in operands} != {step.grid}:
+        raise Refusal("its operands have other scales than its output, which the kernels do not take")
+    assert constant.codes is not None
+    limit = int(constant.codes.ravel()[0])
+    return step.clamped(other.view, (limit, INT8[1]) if step.operator.op == "MAXIMUM" else (INT8[0], limit))
+
+
+@operator("PRELU")
+def _prelu(step: Step) -> View:
+    view, tensor, grid = step.codes(0)
+    slopes, target = _operand(step, 1), step.grid
+    if slopes.codes is None:
+        raise Refusal("its slopes must be constants")
+    if step.dialect == "tflm" and not target.unsigned:
+        above = Ratio.of(grid.real / target.real)
+        below = Ratio.of(grid.real * slopes.grid.real / target.real)
+    else:
+        above = Ratio.of(float(grid.scale / target.scale))
+        below = Ratio.of(float(grid.scale * slopes.grid.scale / target.scale))
+
+    def positive(code: int) -> int:
+        return above.times(max(code - grid.zero, 0)) + target.zero
+
+    if _is_one(slopes, Operand(grid, view)):
+        slope = int(slopes.codes.ravel()[0]) - slopes.grid.zero
+
+        def both(code: int) -> int:
+            value = code - grid.zero
+            return positive(code) if value >= 0 else below.times(value * slope) + target.zero
+
+        return step.mapped(view, table(both))
+    upper = step.mapped(view, table(positive))
+    lower = step.clamped(view, (INT8[0], grid.zero))
+    assert lower.tensor is not None and upper.tensor is not None
+    zeros = grid.zero, slopes.grid.zero
+    pair = lower.tensor, _aligned(step, slopes, view)
+    product = step.net.add(Mul(pair, zeros, rescale([below]), target.zero, INT8, True, name=step.name))
+    zeros = target.zero, target.zero  # one of the two terms is always zero: the sum is exact
+    total = Add((upper.tensor, product), (1 << 8, 1 << 8), zeros, 8, target.zero, name=step.name)
+    return View(step.net.add(total), view.shape, view.dims, target, False, view.index)
