@@ -122,7 +122,7 @@ def _first_moves(graph: Graph) -> tuple[tuple[int, ...] | None, tuple[int, ...] 
     """The order of a TRANSPOSE that the image meets first, and the shape (1, h, w, c) that a RESHAPE gives it."""
     names = {graph.input}
     for op in graph.operators:
-        if names.isdisjoint(op.inputs):
+        if names.isdisjoint(op.inputs) or op.op == "SHAPE":
             continue
         if op.op == "TRANSPOSE" and len(op.inputs) == 2 and graph.tensors[op.inputs[1]].constant is not None:
             return tuple(graph.tensors[op.inputs[1]].array().ravel().tolist()), None

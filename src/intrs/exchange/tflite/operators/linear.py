@@ -108,17 +108,16 @@ def _filter(step: Step, rank: int, axis: int) -> tuple[NDArray[np.int16], NDArra
     if not (np.isfinite(found.scales).all() and (found.scales >= 0).all()):
         raise Refusal("a scale of its weights is negative or not a number")
     step.net.budget.spend(0, 2 * array.size)
-    return array.astype(np.int16) - _zero(step, found.zeros), found.scales
+    per_tensor = found.scales.size == 1 and (step.operator.op == "FULLY_CONNECTED" or step.codes(0)[2].unsigned)
+    zero = _zero(found.zeros) if per_tensor else np.int16(0)  # other kernels take the weights as they are
+    return array.astype(np.int16) - zero, found.scales
 
 
 FILTERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT4)
 
 
-def _zero(step: Step, zeros: NDArray[np.int64]) -> np.int16:
-    """The zero point that the kernel subtracts from the weights."""
-    per_tensor = step.operator.op == "FULLY_CONNECTED" or step.codes(0)[2].unsigned
-    if not per_tensor:
-        return np.int16(0)  # kernels for int8 take the weights as they are
+def _zero(zeros: NDArray[np.int64]) -> np.int16:
+    """The zero point of all weights."""
     if zeros.size != 1 or not -128 <= zeros[0] <= 255:
         raise Refusal("the zero point of its weights is not one that their type can hold")
     return np.int16(zeros[0])
