@@ -73,7 +73,9 @@ class Tensor:
         count = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
         dtype = np.dtype(DTYPES[self.type])
         if min(self.dims, default=1) < 0 or count * dtype.itemsize != self.constant.size:
-            raise Refusal(f"its tensor {shortened(self.name)!r} has the shape {self.dims}, but {self.constant.size} bytes")
+            raise Refusal(
+                f"its tensor {shortened(self.name)!r} has the shape {self.dims}, but {self.constant.size} bytes"
+            )
         return np.frombuffer(self.constant, dtype).reshape(self.dims)
 
 
@@ -111,7 +113,7 @@ class Graph:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether any operator with weights, or any at all, computes with codes."""
+        """Whether any operator writes codes."""
         return any(self.tensors[i].type in CODES for op in self.operators for i in op.outputs)
 
 
@@ -230,5 +232,5 @@ def _nibbles(data: NDArray[np.uint8], dims: tuple[int, ...]) -> NDArray[np.int8]
     count = int(np.prod(dims, dtype=np.int64))
     if min(dims, default=1) < 0 or data.size != (count + 1) // 2:
         raise Refusal(f"a tensor of int4 has the shape {dims}, but {data.size} bytes")
-    halves = np.stack((data << 4, data & 0xF0), axis=1).view(np.int8) >> 4
+    halves: NDArray[np.int8] = np.stack((data << 4, data & 0xF0), axis=1).view(np.int8) >> 4
     return halves.reshape(-1)[:count].reshape(dims)

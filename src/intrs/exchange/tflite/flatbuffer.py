@@ -78,7 +78,8 @@ class Table:
             return ""
         start = _followed(self._data, at)
         count = min(_number(self._data, start, "<I"), LONGEST_TEXT)
-        return _values(self._data, start + OFFSET, np.dtype("u1"), count).tobytes().decode(errors="replace")
+        content: bytes = _values(self._data, start + OFFSET, np.dtype("u1"), count).tobytes()
+        return content.decode(errors="replace")
 
 
 def root(data: bytes, kind: str) -> Table:

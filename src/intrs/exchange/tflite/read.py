@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.refusal import Refusal, refusals_of, shortened
 from intrs.exchange.tflite.border import natural, pixels, quantised
 from intrs.exchange.tflite.file import ABSENT, CODES, Graph, Operator, Tensor, parse_graph
-from intrs.exchange.tflite.operators import OPERATORS, Dialect, Step, grid_of
+from intrs.exchange.tflite.operators import OPERATORS, Step, grid_of
 from intrs.exchange.tflite.schema import TensorType
 from intrs.exchange.tflite.values import Constant, Value, View
+from intrs.request import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,11 +37,8 @@ MAX_INPUT_CHANNELS = 4096
 TAIL = ("SOFTMAX", "LOG_SOFTMAX", "ARG_MAX")  # the largest score stays where it is
 AROUND_TAIL = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "SQUEEZE")
 KEEP_PIXELS = ("QUANTIZE", "DEQUANTIZE", "RESHAPE", "EXPAND_DIMS", "SQUEEZE")  # the image may pass these first
-WITH_WEIGHTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 TO_NHWC = (0, 2, 3, 1)
-ADVICE = (
-    "convert it with full integer quantisation (a representative data set, TFLITE_BUILTINS_INT8), as docs/tflite.md says"
-)
+ADVICE = "convert it with a representative data set and TFLITE_BUILTINS_INT8, as docs/tflite.md says"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +48,7 @@ class TfliteFile(ModelFile):
     path: Path
     data: bytes
     graph: Graph
+    DIALECTS: ClassVar[tuple[str, ...]] = get_args(Dialect)
 
     @property
     def metadata(self) -> dict[str, str]:  # noqa: D102 (as inherited)
@@ -77,7 +76,7 @@ def read_tflite(path: Path, data: bytes) -> TfliteFile:
         return TfliteFile(path, data, parse_graph(data))
 
 
-def lower(graph: Graph, asked: Convention, dialect: Dialect = "tflm") -> Network:
+def lower(graph: Graph, asked: Convention) -> Network:
     """The integer network of a graph. Raises Refusal, or ModelError if the finished network could overflow."""
     if not graph.is_quantized:
         raise Refusal(f"it is a float model: none of its operators computes with int8 or uint8; {ADVICE}")
@@ -88,7 +87,7 @@ def lower(graph: Graph, asked: Convention, dialect: Dialect = "tflm") -> Network
     image = _laid_out(graph, image)
     if grid is not None:
         image = quantised(net, image, grid, natural(asked, grid))
-    network = net.network(_scores(_evaluate(graph, image, net, dialect)))
+    network = net.network(_scores(_evaluate(graph, image, net, cast("Dialect", asked.dialect))))
     _ = network.native  # the core proves now that nothing can overflow
     return network
 

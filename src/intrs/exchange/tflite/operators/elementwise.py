@@ -41,7 +41,7 @@ class Operand:
         if self.view is not None:
             return self.view.dims
         assert self.codes is not None
-        return self.codes.shape
+        return tuple(self.codes.shape)
 
 
 def _operand(step: Step, number: int) -> Operand:
@@ -65,22 +65,22 @@ def _combined(
     pair = _operand(step, 0), _operand(step, 1)
     if pair[0].grid.unsigned != pair[1].grid.unsigned or pair[0].grid.unsigned != step.grid.unsigned:
         raise Refusal("it reads and writes codes of different types")
-    for constant, other, first in ((pair[0], pair[1], True), (pair[1], pair[0], False)):
-        if constant.codes is not None and other.view is not None and _is_one(constant, other):
-            fixed = int(constant.codes.ravel()[0])
-            return step.mapped(
-                other.view, table((lambda c: scalar(fixed, c)) if first else (lambda c: scalar(c, fixed)))
-            )
+    if (fixed := _fixed(*pair)) is not None and pair[1].view is not None:
+        return step.mapped(pair[1].view, table(lambda code: scalar(fixed, code)))
+    if (fixed := _fixed(*pair[::-1])) is not None and pair[0].view is not None:
+        return step.mapped(pair[0].view, table(lambda code: scalar(code, fixed)))
     return _layered(step, pair, layer)
 
 
-def _is_one(constant: Operand, other: Operand) -> bool:
-    """Whether a constant is the same code everywhere, and no larger than the activation."""
-    assert constant.codes is not None
+def _fixed(constant: Operand, other: Operand) -> int | None:
+    """The code of a constant that is the same everywhere, and no larger than the activation; else None."""
     small = len(constant.dims) <= len(other.dims) and all(
         a in (1, b) for a, b in zip(constant.dims[::-1], other.dims[::-1], strict=False)
     )
-    return small and constant.codes.size > 0 and bool((constant.codes == constant.codes.ravel()[0]).all())
+    if constant.codes is None or other.view is None or not small or not constant.codes.size:
+        return None
+    first = constant.codes.ravel()[0]
+    return int(first) if (constant.codes == first).all() else None
 
 
 def _layered(step: Step, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
@@ -104,9 +104,10 @@ def _aligned(step: Step, operand: Operand, big: View) -> int:
     per_channel = prod(dims) == dims[-1] == big.shape[2] == big.dims[-1] and big.index is None if dims else False
     if per_channel and operand.codes is not None:
         return step.pixel(operand.codes)
-    if per_channel and operand.view is not None and operand.view.shape == (1, 1, big.shape[2]):
-        if operand.view.index is None and operand.view.tensor is not None:
-            return operand.view.tensor
+    view = operand.view
+    if per_channel and view is not None and view.shape == (1, 1, big.shape[2]) and view.index is None:
+        assert view.tensor is not None
+        return view.tensor
     raise Refusal(f"it joins {dims} with {big.dims}; intrs joins equal shapes, or one pixel with all")
 
 
@@ -125,9 +126,11 @@ def _add(step: Step) -> Value:
         return clamped(ratios[2].times(left - right if subtract else left + right) + target.zero, clamp)
 
     def layer(tensors: tuple[int, int]) -> Layer:
-        scales = [rescale([ratio]) for ratio in ratios]
+        first, second, total = (rescale([ratio]) for ratio in ratios)
         zeros = a.zero, b.zero
-        return ScaledAdd(tensors, zeros, LEFT_SHIFT, *scales, target.zero, clamp, subtract, name=step.name)
+        return ScaledAdd(
+            tensors, zeros, LEFT_SHIFT, first, second, total, target.zero, clamp, subtract, name=step.name
+        )  # fmt: skip
 
     return _combined(step, scalar, layer)
 
@@ -175,20 +178,19 @@ def _constants(step: Step) -> Constant:
 @operator("MAXIMUM", "MINIMUM")
 def _limit(step: Step) -> View:
     operands = _operand(step, 0), _operand(step, 1)
-    constant = next((o for o in operands if o.codes is not None), None)
-    other = next((o for o in operands if o.view is not None), None)
-    if constant is None or other is None or other.view is None or not _is_one(constant, other):
+    view, limit = operands[0].view, _fixed(*operands[::-1])
+    if limit is None:
+        view, limit = operands[1].view, _fixed(*operands)
+    if limit is None or view is None:
         raise Refusal("it compares two activations; only a limit that is one constant is supported")
     if {o.grid for o in operands} != {step.grid}:
         raise Refusal("its operands have other scales than its output, which the kernels do not take")
-    assert constant.codes is not None
-    limit = int(constant.codes.ravel()[0])
-    return step.clamped(other.view, (limit, INT8[1]) if step.operator.op == "MAXIMUM" else (INT8[0], limit))
+    return step.clamped(view, (limit, INT8[1]) if step.operator.op == "MAXIMUM" else (INT8[0], limit))
 
 
 @operator("PRELU")
 def _prelu(step: Step) -> View:
-    view, tensor, grid = step.codes(0)
+    view, _, grid = step.codes(0)
     slopes, target = _operand(step, 1), step.grid
     if slopes.codes is None:
         raise Refusal("its slopes must be constants")
@@ -202,8 +204,8 @@ def _prelu(step: Step) -> View:
     def positive(code: int) -> int:
         return above.times(max(code - grid.zero, 0)) + target.zero
 
-    if _is_one(slopes, Operand(grid, view)):
-        slope = int(slopes.codes.ravel()[0]) - slopes.grid.zero
+    if (one := _fixed(slopes, Operand(grid, view))) is not None:
+        slope = one - slopes.grid.zero
 
         def both(code: int) -> int:
             value = code - grid.zero
@@ -212,7 +214,8 @@ def _prelu(step: Step) -> View:
         return step.mapped(view, table(both))
     upper = step.mapped(view, table(positive))
     lower = step.clamped(view, (INT8[0], grid.zero))
-    assert lower.tensor is not None and upper.tensor is not None
+    assert lower.tensor is not None
+    assert upper.tensor is not None
     zeros = grid.zero, slopes.grid.zero
     pair = lower.tensor, _aligned(step, slopes, view)
     product = step.net.add(Mul(pair, zeros, rescale([below]), target.zero, INT8, True, name=step.name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isfinite, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +17,10 @@ from intrs.exchange.tflite.schema import TensorType
 from intrs.network import INT8, Conv, ConvDouble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from intrs.exchange.integers import Clamp
     from intrs.exchange.tflite.values import Dims, View
-    from intrs.network import Shape
 
 SAFE_SHIFT = 40  # of a channel that is constant: the fast kernels take 33 to 54
 INT32 = 2**31

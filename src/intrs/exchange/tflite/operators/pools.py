@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import mean_ratio, rescale
 from intrs.exchange.tflite.operators.registry import Step, operator
 from intrs.exchange.tflite.operators.windows import window
-from intrs.exchange.tflite.values import View
 from intrs.network import AvgPool, ConvDouble, MaxPool
+
+if TYPE_CHECKING:
+    from intrs.exchange.tflite.values import View
 
 NO_PAD = (0, 0, 0, 0)
 
@@ -31,7 +34,7 @@ def _pool(step: Step) -> View:
 
 @operator("MEAN", "REDUCE_MAX")
 def _reduce(step: Step) -> View:
-    view, tensor, grid = step.codes(0)
+    view, tensor, _ = step.codes(0)
     axes = view.axes()
     rank = len(view.dims)
     chosen = step.integers(1)

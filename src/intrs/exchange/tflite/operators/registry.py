@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from intrs.exchange import integers
 from intrs.exchange.refusal import Refusal, shortened
 from intrs.exchange.tflite.arithmetic import UNSIGNED, Grid
 from intrs.exchange.tflite.file import CODES, Tensor
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from intrs.exchange.tflite.file import Operator
     from intrs.exchange.tflite.flatbuffer import Table
     from intrs.network import Shape
+    from intrs.request import Dialect
 
-Dialect = Literal["tflm", "litert"]
 FLOAT = "it computes with floats; convert the model to full integer quantisation (docs/tflite.md)"
 ONE = Rescale(np.array([1 << 30], np.int32), np.array([30], np.int8))  # RESCALE by exactly one
 
@@ -115,12 +117,8 @@ class Step:
 
     def clamped(self, view: View, clamp: Clamp) -> View:
         """The codes of a view within a clamp, as a layer that may become part of the one before."""
-        from fractions import Fraction  # noqa: PLC0415
-
-        from intrs.exchange.integers import Grid as Line  # noqa: PLC0415
-
         assert view.tensor is not None
-        same = Line(Fraction(1), 0)
+        same = integers.Grid(Fraction(1), 0)
         return replace(view, tensor=self.net.requantise(view.tensor, same, same, clamp, self.name))
 
     def pixel(self, codes: NDArray[Any]) -> int:

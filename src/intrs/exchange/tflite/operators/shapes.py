@@ -114,7 +114,9 @@ def _strided_slice(step: Step) -> Value:
         if options["shrink_axis_mask"] & bit:
             cuts.append(first)
             continue
-        cuts.append(slice(None if options["begin_mask"] & bit else first, None if options["end_mask"] & bit else last, by))
+        cuts.append(
+            slice(None if options["begin_mask"] & bit else first, None if options["end_mask"] & bit else last, by)
+        )
     return _cut(step, cuts)
 
 
@@ -171,7 +173,10 @@ def _resize(step: Step) -> Value:
 def _nearest(size: int, source: int) -> NDArray[np.int64]:
     """Which row or column of the source each one of the result shows: the kernel's float32."""
     scale = np.float32(source) / np.float32(size)
-    return np.minimum(np.floor(np.arange(size, dtype=np.float32) * scale).astype(np.int64), source - 1)
+    places: NDArray[np.int64] = np.minimum(
+        np.floor(np.arange(size, dtype=np.float32) * scale).astype(np.int64), source - 1
+    )
+    return places
 
 
 @operator("PAD", "PADV2")

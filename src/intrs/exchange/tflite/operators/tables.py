@@ -144,7 +144,8 @@ def _quantize(step: Step) -> View:
     grid = view.grid
     if view.real:  # a DEQUANTIZE before it
         return step.mapped(
-            view, table(lambda code: away(float(grid.scale * np.float32(code - grid.zero) / target.scale)) + target.zero)
+            view,
+            table(lambda code: away(float(grid.scale * np.float32(code - grid.zero) / target.scale)) + target.zero),
         )
     return step.mapped(view, requantised(grid, target))
 
