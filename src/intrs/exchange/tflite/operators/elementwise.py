@@ -65,10 +65,11 @@ def _combined(
     pair = _operand(step, 0), _operand(step, 1)
     if pair[0].grid.unsigned != pair[1].grid.unsigned or pair[0].grid.unsigned != step.grid.unsigned:
         raise Refusal("it reads and writes codes of different types")
-    if (fixed := _fixed(*pair)) is not None and pair[1].view is not None:
-        return step.mapped(pair[1].view, table(lambda code: scalar(fixed, code)))
-    if (fixed := _fixed(*pair[::-1])) is not None and pair[0].view is not None:
-        return step.mapped(pair[0].view, table(lambda code: scalar(code, fixed)))
+    first, second = _fixed(*pair), _fixed(*pair[::-1])
+    if first is not None and pair[1].view is not None:
+        return step.mapped(pair[1].view, table(lambda code: scalar(first, code)))
+    if second is not None and pair[0].view is not None:
+        return step.mapped(pair[0].view, table(lambda code: scalar(code, second)))
     return _layered(step, pair, layer)
 
 

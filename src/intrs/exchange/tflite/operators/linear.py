@@ -11,7 +11,7 @@ import numpy as np
 from intrs.exchange.builder import Window
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import Grid, Ratio, fitted, rescale
-from intrs.exchange.tflite.operators.registry import Step, operator
+from intrs.exchange.tflite.operators.registry import Step, gathered, operator
 from intrs.exchange.tflite.operators.windows import window
 from intrs.exchange.tflite.schema import TensorType
 from intrs.network import INT8, Conv, ConvDouble
@@ -207,5 +207,30 @@ def _once(ratio: Ratio, value: int) -> int:
 
 
 def _halved(step: Step, tensor: int, weights: Weights, slide: Window) -> tuple[int, Weights, Window]:
-    """Weights of nine bits as two of eight, over an input with every row twice."""
-    raise Refusal("its weights less their zero point exceed 8 bits; this is not supported yet")
+    """Weights of nine bits as a sum of weights of eight, over an input with every row as many times."""
+    rest = _undilated(weights.values, slide.dilation[0])
+    parts: list[NDArray[np.int16]] = []
+    while not parts or rest.any():
+        parts.append(np.clip(rest, *INT8))
+        rest = rest - parts[-1]
+    times = len(parts)
+    height, width, channels = step.net.shapes[tensor]
+    rows = np.repeat(np.arange(height), times)
+    more = gathered(step, tensor, rows, np.arange(width), np.arange(channels))
+    values = np.stack(parts, axis=2).reshape(len(rest), -1, *rest.shape[2:])
+    top, bottom, left, right = slide.pad
+    window = Window(
+        (values.shape[1], values.shape[2]),
+        (slide.stride[0] * times, slide.stride[1]),
+        (1, slide.dilation[1]),
+        (top * times, bottom * times, left, right),
+    )
+    return more, replace(weights, values=values), window
+
+
+def _undilated(values: NDArray[np.int16], dilation: int) -> NDArray[np.int16]:
+    """A kernel with the rows between its taps written out."""
+    outputs, height, width, depth = values.shape
+    full = np.zeros((outputs, dilation * (height - 1) + 1, width, depth), values.dtype)
+    full[:, ::dilation] = values
+    return full

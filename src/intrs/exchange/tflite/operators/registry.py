@@ -15,8 +15,8 @@ from intrs.exchange.refusal import Refusal, shortened
 from intrs.exchange.tflite.arithmetic import UNSIGNED, Grid
 from intrs.exchange.tflite.file import CODES, Tensor
 from intrs.exchange.tflite.schema import TensorType
-from intrs.exchange.tflite.values import Constant, Dims, Value, View
-from intrs.network import INT8, CodeTable, Conv, Layer, Rescale
+from intrs.exchange.tflite.values import Constant, Dims, Value, View, separated
+from intrs.network import INT8, CodeTable, Conv, Gather, Layer, Rescale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,4 +166,19 @@ def grid_of(tensor: Tensor) -> Grid:
 
 def rearranged(step: Step, view: View, shape: Shape) -> int:
     """The tensor that holds what a view shows, as (height, width, channels)."""
-    raise Refusal(f"it needs {view.dims} in an order other than that in which the image lies; this is not supported")
+    assert view.tensor is not None
+    lists = separated(view.places().reshape(shape), view.shape)
+    if lists is None:
+        raise Refusal(f"it needs {view.dims} in an order that mixes rows, columns and channels; this is not supported")
+    return gathered(step, view.tensor, *lists)
+
+
+def gathered(step: Step, tensor: int, *lists: NDArray[Any]) -> int:
+    """The rows, columns and channels of a tensor that these lists name."""
+    sizes = step.net.shapes[tensor]
+    named = [
+        places if len(places) != size or (places != np.arange(size)).any() else ()
+        for places, size in zip(lists, sizes, strict=True)
+    ]
+    rows, columns, channels = (np.asarray(places, np.int32) for places in named)
+    return step.net.add(Gather((tensor,), rows, columns, channels, name=step.name))
