@@ -8,7 +8,7 @@ dialect is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, cast, get_args
@@ -19,7 +19,7 @@ from intrs.exchange.budget import Budget
 from intrs.exchange.builder import Builder, check_shape
 from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.refusal import Refusal, refusals_of, shortened
-from intrs.exchange.tflite.border import natural, pixels, quantised
+from intrs.exchange.tflite.border import quantised
 from intrs.exchange.tflite.file import ABSENT, CODES, Graph, Operator, Tensor, parse_graph
 from intrs.exchange.tflite.operators import OPERATORS, Step, grid_of
 from intrs.exchange.tflite.schema import TensorType
@@ -82,11 +82,11 @@ def lower(graph: Graph, asked: Convention) -> Network:
         raise Refusal(f"it is a float model: none of its operators computes with int8 or uint8; {ADVICE}")
     tensor = graph.tensors[graph.input]
     grid = grid_of(tensor) if tensor.type in CODES else None
-    net = Builder(pixels(asked, grid), Budget(graph.size))
+    net = Builder(asked, Budget(graph.size))
     image = View(None, _image_shape(graph), _image_dims(tensor), grid, real=grid is None)
     image = _laid_out(graph, image)
     if grid is not None:
-        image = quantised(net, image, grid, natural(asked, grid))
+        image = quantised(net, image, grid, of_codes=True)
     network = net.network(_scores(_evaluate(graph, image, net, cast("Dialect", asked.dialect))))
     _ = network.native  # the core proves now that nothing can overflow
     return network
@@ -172,8 +172,19 @@ def _evaluate(graph: Graph, image: View, net: Builder, dialect: Dialect) -> Valu
         except Refusal as refusal:
             raise Refusal(str(refusal), refusal.node or op) from None
         results: Sequence[Value] = [found] if isinstance(found, Constant | View) else found
-        values.update(zip(op.outputs, results, strict=False))
+        for number, result in zip(op.outputs, results, strict=False):
+            values[number] = _described(result, graph.tensors[number], op)
     return _lookup(graph, end, values)
+
+
+def _described(value: Value, tensor: Tensor, op: Operator) -> Value:
+    """A result as the kernels that read it see it: with the scale of its own tensor, even if codes were only moved."""
+    if isinstance(value, Constant) or value.real or value.tensor is None:
+        return value
+    grid = grid_of(tensor)
+    if value.grid is not None and value.grid.unsigned != grid.unsigned:
+        raise Refusal("it reads and writes codes of different types", op)
+    return replace(value, grid=grid)
 
 
 def _meaning(op: Operator) -> Callable[[Step], Value | Sequence[Value]]:

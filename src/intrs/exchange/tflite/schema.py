@@ -141,6 +141,7 @@ TABLES: dict[str, Table] = {
     "ArgMaxOptions": {"output_type": Field(0, BYTE)},
     "ResizeNearestNeighborOptions": {"align_corners": Field(0, FLAG), "half_pixel_centers": Field(1, FLAG)},
     "SplitOptions": {"num_splits": Field(0, INT)},
+    "MirrorPadOptions": {"mode": Field(0, BYTE)},
 }
 
 OPTIONS: dict[str, int] = {  # the number of a table of options in `builtin_options_type`
@@ -164,6 +165,7 @@ OPTIONS: dict[str, int] = {  # the number of a table of options in `builtin_opti
     "PackOptions": 59,
     "ResizeNearestNeighborOptions": 74,
     "LeakyReluOptions": 75,
+    "MirrorPadOptions": 77,
     "GeluOptions": 116,
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 from intrs.exchange.integers import clamped
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import Grid, Ratio, rescale
-from intrs.exchange.tflite.operators.registry import Step, grid_of, operator
+from intrs.exchange.tflite.operators.registry import Step, grid_of, operator, rearranged
 from intrs.exchange.tflite.operators.tables import table
 from intrs.exchange.tflite.values import Constant, Value, View
 from intrs.network import INT8, Add, Mul, ScaledAdd
@@ -86,22 +86,39 @@ def _fixed(constant: Operand, other: Operand) -> int | None:
 
 def _layered(step: Step, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
     big = max(pair, key=lambda operand: (prod(operand.dims), operand.view is not None))
+    if pair[0].dims == pair[1].dims and not _same_places(pair[0].view, pair[1].view):
+        pair = _moved(step, pair[0]), _moved(step, pair[1])
+        big = pair[0]
     if big.view is None:
         raise Refusal("it has two constants, or one that is larger than the activation")
-    tensors = tuple(_aligned(step, operand, big.view) for operand in pair)
-    tensor = step.net.add(layer((tensors[0], tensors[1])))
+    tensor = step.net.add(layer((_aligned(step, pair[0], big.view), _aligned(step, pair[1], big.view))))
     return View(tensor, step.net.shapes[tensor], big.view.dims, step.grid, False, big.view.index)
+
+
+def _same_places(a: View | None, b: View | None) -> bool:
+    """Whether two views show the same places of activations of the same shape."""
+    if a is None or b is None or a.dims != b.dims or a.shape != b.shape:
+        return False
+    return a.index is b.index or (a.index is not None and b.index is not None and np.array_equal(a.index, b.index))
+
+
+def _moved(step: Step, operand: Operand) -> Operand:
+    """An operand whose activation lies as the graph sees it."""
+    view = operand.view
+    if view is None:
+        return operand
+    if not 2 <= len(view.dims) <= 4 or view.dims[0] != 1:
+        raise Refusal(f"it joins two views of shape {view.dims}; intrs needs (1, height, width, channels)")
+    sizes = (1, 1, *view.dims[1:])[-3:]
+    shape = sizes[0], sizes[1], sizes[2]
+    return Operand(operand.grid, View(rearranged(step, view, shape), shape, view.dims, operand.grid))
 
 
 def _aligned(step: Step, operand: Operand, big: View) -> int:
     """The tensor of an operand as a layer takes it beside `big`: with the same places, or one pixel for all."""
     dims = operand.dims
-    if operand.view is not None and operand.view.tensor is not None and dims == big.dims:
-        same = operand.view.index is big.index or (
-            operand.view.index is not None and big.index is not None and np.array_equal(operand.view.index, big.index)
-        )
-        if same and operand.view.shape == big.shape:
-            return operand.view.tensor
+    if operand.view is not None and operand.view.tensor is not None and _same_places(operand.view, big):
+        return operand.view.tensor
     per_channel = prod(dims) == dims[-1] == big.shape[2] == big.dims[-1] and big.index is None if dims else False
     if per_channel and operand.codes is not None:
         return step.pixel(operand.codes)
@@ -118,7 +135,7 @@ def _add(step: Step) -> Value:
         return _constants(step)
     a, b, target = _operand(step, 0).grid, _operand(step, 1).grid, step.grid
     subtract = step.operator.op == "SUB"
-    ratios = _sum_ratios(step, a, b, target)
+    ratios = _sum_ratios(a, b, target)
     clamp = target.clamp(step.options("SubOptions" if subtract else "AddOptions")["fused_activation_function"])
 
     def scalar(x: int, y: int) -> int:
@@ -136,15 +153,11 @@ def _add(step: Step) -> Value:
     return _combined(step, scalar, layer)
 
 
-def _sum_ratios(step: Step, a: Grid, b: Grid, target: Grid) -> list[Ratio]:
-    """The factors of both operands and of the sum. SUB of TFLite Micro computes them as float32."""
-    if step.operator.op == "SUB" and step.dialect == "tflm" and not target.unsigned:
-        twice = np.float32(2) * max(a.scale, b.scale)
-        reals = [a.scale / twice, b.scale / twice, twice / (np.float32(1 << LEFT_SHIFT) * target.scale)]
-        return [Ratio.below_one(float(real)) for real in reals]
+def _sum_ratios(a: Grid, b: Grid, target: Grid) -> list[Ratio]:
+    """The factors of both operands and of the sum."""
     double = 2 * max(a.real, b.real)
-    reals64 = [a.real / double, b.real / double, double / ((1 << LEFT_SHIFT) * target.real)]
-    return [Ratio.below_one(real) for real in reals64]
+    reals = [a.real / double, b.real / double, double / ((1 << LEFT_SHIFT) * target.real)]
+    return [Ratio.below_one(real) for real in reals]
 
 
 @operator("MUL")

@@ -71,12 +71,10 @@ class Step:
 
     def image(self, number: int) -> tuple[int, Shape, Grid]:
         """An activation of codes, seen as (1, height, width, channels): its tensor, shape and grid."""
-        view, tensor, grid = self.codes(number)
+        view, _, grid = self.codes(number)
         if len(view.dims) != 4 or view.dims[0] != 1:
             raise Refusal(f"its input has the shape {view.dims}; intrs expects (1, height, width, channels)")
         shape = view.dims[1], view.dims[2], view.dims[3]
-        if view.index is None and view.shape == shape:
-            return tensor, shape, grid
         return rearranged(self, view, shape), shape, grid
 
     def constant(self, number: int) -> Constant:
@@ -167,6 +165,8 @@ def grid_of(tensor: Tensor) -> Grid:
 def rearranged(step: Step, view: View, shape: Shape) -> int:
     """The tensor that holds what a view shows, as (height, width, channels)."""
     assert view.tensor is not None
+    if view.index is None and view.shape == shape:
+        return view.tensor
     lists = separated(view.places().reshape(shape), view.shape)
     if lists is None:
         raise Refusal(f"it needs {view.dims} in an order that mixes rows, columns and channels; this is not supported")

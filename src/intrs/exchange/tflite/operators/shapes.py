@@ -147,9 +147,52 @@ def _split(step: Step) -> list[Value]:
     return [view.showing(np.ascontiguousarray(part)) for part in np.split(view.places(), count, axis)]
 
 
+@operator("SPLIT_V")
+def _split_v(step: Step) -> list[Value]:
+    view, sizes, axis = step.view(0), step.integers(1), step.integers(2)[0]
+    if not -len(view.dims) <= axis < len(view.dims) or min(sizes) < 1 or sum(sizes) != view.dims[axis]:
+        raise Refusal(f"it does not divide axis {axis} of {view.dims} in {sizes}")
+    step.net.budget.spend(0, 4 * prod(view.dims))
+    parts = np.split(view.places(), np.cumsum(sizes)[:-1], axis)
+    return [view.showing(np.ascontiguousarray(part)) for part in parts]
+
+
+@operator("GATHER")
+def _gather(step: Step) -> Value:
+    options, dims, places = step.options("GatherOptions"), _dims(step.get(0)), step.constant(1).array
+    axis = options["axis"]
+    if options["batch_dims"] or not -len(dims) <= axis < len(dims) or places.ndim > 1 or not places.size:
+        raise Refusal("it gathers along an axis that does not exist, or by a table; this is not supported")
+    if places.dtype.kind != "i" or not 0 <= int(places.min()) <= int(places.max()) < dims[axis]:
+        raise Refusal("it gathers places that do not exist")
+    _grown(step, prod(dims) // dims[axis] * places.size)
+    return _moved(step, lambda x: np.asarray(np.take(x, places, axis)))
+
+
+@operator("TILE")
+def _tile(step: Step) -> Value:
+    dims, times = _dims(step.get(0)), step.integers(1)
+    if len(times) != len(dims) or min(times, default=1) < 1:
+        raise Refusal("its multiples do not fit its input")
+    _grown(step, prod(dims) * prod(times))
+    return _moved(step, lambda x: np.tile(x, times))
+
+
 @operator("MIRROR_PAD")
 def _mirror_pad(step: Step) -> Value:
-    raise Refusal("padding by a mirror is not supported; pad by zeros")
+    dims, pads = _dims(step.get(0)), step.constant(1).array
+    edge = step.options("MirrorPadOptions")["mode"]  # 0: the border is not repeated
+    if pads.shape != (len(dims), 2) or pads.min() < 0 or (pads.max(axis=1) > np.array(dims) - 1 + edge).any():
+        raise Refusal("its padding does not fit its input")
+    _grown(step, prod(int(size + pad.sum()) for size, pad in zip(dims, pads, strict=True)))
+    return _moved(step, lambda x: np.pad(x, pads, "symmetric" if edge else "reflect"))
+
+
+def _grown(step: Step, count: int) -> None:
+    """Account for a list of so many places."""
+    if count > MAX_PLACES:
+        raise Refusal("what it makes is too large")
+    step.net.budget.spend(0, 4 * count)
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR")
@@ -163,9 +206,7 @@ def _resize(step: Step) -> Value:
         raise Refusal("it aligns corners or centres by a factor that is not whole; this is not supported")
     if options["align_corners"]:
         raise Refusal("it aligns corners; this is not supported")
-    if prod(size) * dims[3] > MAX_PLACES:
-        raise Refusal("it resizes to an image that is too large")
-    step.net.budget.spend(0, 4 * prod(size) * dims[3])
+    _grown(step, prod(size) * dims[3])
     rows, columns = (_nearest(n, d) for n, d in zip(size, dims[1:3], strict=True))
     return _moved(step, lambda x: x[:, rows][:, :, columns])
 

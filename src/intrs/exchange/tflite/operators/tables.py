@@ -114,6 +114,8 @@ def _relu(step: Step) -> View:
     target = step.grid
     low, high = RELUS[step.operator.op]
     limit = target.code(low, INT8[0]), target.code(high, INT8[1])
+    if step.operator.op == "RELU6" and step.dialect == "tflm" and not grid.unsigned:
+        return step.clamped(view, (grid.code(low, INT8[0]), grid.code(high, INT8[1])))  # codes stay as they are
     ratio = Ratio.of(float(grid.scale / target.scale))
     if grid == target:
         return step.clamped(view, limit)
@@ -126,7 +128,10 @@ def _leaky_relu(step: Step) -> View:
     target, alpha = step.grid, np.float32(step.options("LeakyReluOptions")["alpha"])
     if not alpha >= 0:
         raise Refusal("its slope is negative or not a number; this is not supported")
-    below, above = Ratio.of(float(grid.scale * alpha / target.scale)), Ratio.of(float(grid.scale / target.scale))
+    if step.dialect == "tflm" and not grid.unsigned:
+        below, above = Ratio.of(grid.real * float(alpha) / target.real), Ratio.of(grid.real / target.real)
+    else:
+        below, above = Ratio.of(float(grid.scale * alpha / target.scale)), Ratio.of(float(grid.scale / target.scale))
 
     def result(code: int) -> int:
         value = code - grid.zero
