@@ -340,6 +340,23 @@ def test_what_is_not_supported_is_named(tmp_path: Path) -> None:
         load(saved(tmp_path, file.to_bytes(relu)))
 
 
+@pytest.mark.parametrize("op", ["EXP", "RELU6", "HARD_SWISH", "QUANTIZE", "LEAKY_RELU"])
+@pytest.mark.parametrize(("scale", "to"), [(1e-45, 1e38), (1e38, 1e-45), (3e38, 3e38), (1e-45, 1e-45)])
+def test_absurd_scales_are_refused_or_computed(tmp_path: Path, op: str, scale: float, to: float) -> None:
+    """No exception of Python's arithmetic, no warning of NumPy's, no endless search."""
+    file = File()
+    codes = codes_in(file, (1, 1, 1, 8), scale, 0)
+    out = file.add(op, [codes], file.tensor((1, 1, 1, 8), to, 0))
+    weights = file.constant(np.full((4, 8), 3, np.int8), scale)
+    last = file.tensor((1, 4), to, 0)
+    file.add("FULLY_CONNECTED", [out, weights, -1], last, table="FullyConnectedOptions", **NONE)
+    for dialect in DIALECTS:
+        try:
+            load(saved(tmp_path, file.to_bytes(last)), dialect=dialect)
+        except ModelError as error:
+            assert "absurd" in str(error) or "not a number" in str(error) or "too small" in str(error)
+
+
 def test_damaged_files_are_refused_or_are_networks(tmp_path: Path) -> None:
     """Cut off anywhere, or with any word set to extremes: an error of intrs, or a network, and no other exception."""
     data = fully_connected(np.random.default_rng(1), True)

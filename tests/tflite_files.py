@@ -63,7 +63,7 @@ class File:
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, op)
         code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-        code.version = 1 if op in ("RESHAPE", "HARD_SWISH") else 2
+        code.version = 1 if op in ("RESHAPE", "HARD_SWISH", "ELU", "EXP", "PRELU") else 2
         self.model.operatorCodes.append(code)
         made = schema.OperatorT()
         made.opcodeIndex, made.inputs = len(self.model.operatorCodes) - 1, list(inputs)

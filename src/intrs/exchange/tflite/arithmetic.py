@@ -63,8 +63,10 @@ class Grid:
 
 
 def away(value: float) -> int:
-    """Round to the nearest integer, a tie away from zero: C's round."""
+    """Round to the nearest integer, a tie away from zero: C's round. Refused if the kernels could not hold it."""
     size = abs(value)
+    if not size <= 2**HIGH_BITS:
+        raise Refusal("its scales are absurd: a value leaves 32 bits")
     whole = math.floor(size)
     whole += size - whole >= 0.5  # exact, unlike floor(size + 0.5)
     return whole if value >= 0 else -whole
@@ -124,6 +126,8 @@ def fitted(real: float, zero: int, clamp: Clamp) -> Ratio:
     from both sides; what is left between the bounds is proven. Raises Refusal if nothing is.
     """
     nominal, shift = Ratio.of(real)
+    if not nominal:  # below 2^-32: no accumulator of 32 bits reaches a half
+        return Ratio(nominal, shift)
     low, high = 0, 2**HIGH_BITS - 1
     for step in range(clamp[0] + 1 - zero, clamp[1] + 1 - zero):
         rise = _rise(real, step)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.refusal import Refusal, shortened
-from intrs.exchange.tflite.flatbuffer import Table, root
+from intrs.exchange.tflite.flatbuffer import FlatTable, root
 from intrs.exchange.tflite.schema import BUILTIN_LATER, BUILTINS, OPTIONS, VERSION, TensorType
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class Operator:
     number: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    table: Table
+    table: FlatTable
     name: str
 
-    def options(self, kind: str) -> Table:
+    def options(self, kind: str) -> FlatTable:
         """Its options; all are at their defaults if the file has none."""
         found = self.table["builtin_options_type"]
         if found not in (0, OPTIONS[kind]):
@@ -137,12 +137,12 @@ def parse_graph(data: bytes) -> Graph:
     return Graph(tensors, tuple(op for op in operators if op.number in wanted), inputs[0], outputs[0], len(data))
 
 
-def _tensors(tables: list[Table], buffers: list[Table], data: bytes) -> tuple[Tensor, ...]:
+def _tensors(tables: list[FlatTable], buffers: list[FlatTable], data: bytes) -> tuple[Tensor, ...]:
     contents = [_content(buffer, data) for buffer in buffers]
     return tuple(_tensor(table, contents) for table in tables)
 
 
-def _content(buffer: Table, data: bytes) -> NDArray[np.uint8] | None:
+def _content(buffer: FlatTable, data: bytes) -> NDArray[np.uint8] | None:
     """The bytes of a buffer, inside the flatbuffer or behind it; None if it has none."""
     start, size = buffer["offset"], buffer["size"]
     if start > 1:  # 1 marks a place that a converter left open
@@ -153,7 +153,7 @@ def _content(buffer: Table, data: bytes) -> NDArray[np.uint8] | None:
     return inside if inside.size else None
 
 
-def _tensor(table: Table, contents: list[NDArray[np.uint8] | None]) -> Tensor:
+def _tensor(table: FlatTable, contents: list[NDArray[np.uint8] | None]) -> Tensor:
     dims, number = table["shape"], table["buffer"]
     if dims.size > MAX_RANK or number >= len(contents):
         raise Refusal(f"a tensor has {dims.size} axes or the buffer {number}, which does not exist")
@@ -169,7 +169,7 @@ def _tensor(table: Table, contents: list[NDArray[np.uint8] | None]) -> Tensor:
     )
 
 
-def _quantization(table: Table | None) -> Quantization | None:
+def _quantization(table: FlatTable | None) -> Quantization | None:
     if table is None or not table["scale"].size:
         return None
     scales, zeros = table["scale"], table["zero_point"]
@@ -178,7 +178,7 @@ def _quantization(table: Table | None) -> Quantization | None:
     return Quantization(scales, zeros if zeros.size else np.zeros(1, np.int64), table["quantized_dimension"])
 
 
-def _operators(tables: list[Table], codes: list[Table], tensors: tuple[Tensor, ...]) -> tuple[Operator, ...]:
+def _operators(tables: list[FlatTable], codes: list[FlatTable], tensors: tuple[Tensor, ...]) -> tuple[Operator, ...]:
     if len(tables) > MAX_OPERATORS:
         raise Refusal(f"its graph has more than {MAX_OPERATORS} operators")
     names = [_code(code) for code in codes]
@@ -189,7 +189,7 @@ def _operators(tables: list[Table], codes: list[Table], tensors: tuple[Tensor, .
     return tuple(found)
 
 
-def _code(table: Table) -> str:
+def _code(table: FlatTable) -> str:
     """The name of an operator. Files from before 2020 have only the small field, which ends at 127."""
     old = table["deprecated_builtin_code"]
     number = table["builtin_code"] if old == BUILTIN_LATER else max(table["builtin_code"], old)
@@ -198,7 +198,7 @@ def _code(table: Table) -> str:
     return f"CUSTOM {table['custom_code']}" if BUILTINS[number] == "CUSTOM" else BUILTINS[number]
 
 
-def _operator(table: Table, number: int, names: list[str], tensors: tuple[Tensor, ...]) -> Operator:
+def _operator(table: FlatTable, number: int, names: list[str], tensors: tuple[Tensor, ...]) -> Operator:
     index = table["opcode_index"]
     if index >= len(names):
         raise Refusal(f"operator {number} has the code {index}, which the file does not list")

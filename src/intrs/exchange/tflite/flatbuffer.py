@@ -19,7 +19,7 @@ LONGEST_TEXT = 2**16
 OFFSET = 4  # bytes of a position in the file
 
 
-class Table:
+class FlatTable:
     """A table of the file; `table["name"]` is a field, checked when it is read.
 
     An absent scalar is its default, an absent vector is empty, an absent text is "", and an absent table is None.
@@ -41,7 +41,7 @@ class Table:
         if field.kind == "text":
             return self._text(at)
         if field.kind in TABLES:
-            return Table(self._data, _followed(self._data, at), field.kind) if at else None
+            return FlatTable(self._data, _followed(self._data, at), field.kind) if at else None
         dtype = np.dtype(field.kind)
         return _values(self._data, at, dtype, 1)[0].item() if at else dtype.type(field.default).item()
 
@@ -49,10 +49,10 @@ class Table:
         """Whether tables of this kind have such a field."""
         return name in self._fields
 
-    def table(self, name: str, kind: str) -> Table:
+    def table(self, name: str, kind: str) -> FlatTable:
         """A field that is a table of a kind which another field tells; all its fields are absent if it is."""
         at = self._place(self._fields[name])
-        return Table(self._data, _followed(self._data, at), kind) if at else Table(_NOTHING, OFFSET, kind)
+        return FlatTable(self._data, _followed(self._data, at), kind) if at else FlatTable(_NOTHING, OFFSET, kind)
 
     def _place(self, field: Field) -> int:
         """Where a field stands; 0 if it is absent."""
@@ -71,7 +71,7 @@ class Table:
         if count > MOST_TABLES:
             raise Refusal(f"it has a list of {count} entries; at most {MOST_TABLES} are read")
         places = range(start + OFFSET, start + OFFSET * (count + 1), OFFSET)
-        return [Table(self._data, _followed(self._data, place), kind) for place in places]
+        return [FlatTable(self._data, _followed(self._data, place), kind) for place in places]
 
     def _text(self, at: int) -> str:
         if not at:
@@ -82,9 +82,9 @@ class Table:
         return content.decode(errors="replace")
 
 
-def root(data: bytes, kind: str) -> Table:
+def root(data: bytes, kind: str) -> FlatTable:
     """The table that the file begins with."""
-    return Table(data, _followed(data, 0), kind)
+    return FlatTable(data, _followed(data, 0), kind)
 
 
 _NOTHING = struct.pack("<HHi", OFFSET, OFFSET, OFFSET)  # a table without fields, at 4; its offsets stand at 0

@@ -21,7 +21,7 @@ from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.refusal import Refusal, refusals_of, shortened
 from intrs.exchange.tflite.border import quantised
 from intrs.exchange.tflite.file import ABSENT, CODES, Graph, Operator, Tensor, parse_graph
-from intrs.exchange.tflite.operators import OPERATORS, Step, grid_of
+from intrs.exchange.tflite.operators import OPERATORS, Lowering, grid_of
 from intrs.exchange.tflite.schema import TensorType
 from intrs.exchange.tflite.values import Constant, Value, View
 from intrs.request import Dialect
@@ -66,7 +66,7 @@ class TfliteFile(ModelFile):
         return lru_cache(maxsize=8)(self._lower)
 
     def _lower(self, convention: Convention) -> Network:
-        with refusals_of(self.path):
+        with refusals_of(self.path), np.errstate(all="ignore"):  # scales may be absurd; what overflows is refused
             return lower(self.graph, convention)
 
 
@@ -167,7 +167,7 @@ def _evaluate(graph: Graph, image: View, net: Builder, dialect: Dialect) -> Valu
             break
         try:
             inputs = [None if number == ABSENT else _lookup(graph, number, values) for number in op.inputs]
-            step = Step(net, op, inputs, [graph.tensors[number] for number in op.outputs], dialect)
+            step = Lowering(net, op, inputs, [graph.tensors[number] for number in op.outputs], dialect)
             found = _meaning(op)(step)
         except Refusal as refusal:
             raise Refusal(str(refusal), refusal.node or op) from None
@@ -187,7 +187,7 @@ def _described(value: Value, tensor: Tensor, op: Operator) -> Value:
     return replace(value, grid=grid)
 
 
-def _meaning(op: Operator) -> Callable[[Step], Value | Sequence[Value]]:
+def _meaning(op: Operator) -> Callable[[Lowering], Value | Sequence[Value]]:
     if not op.outputs or op.outputs[0] == ABSENT:
         raise Refusal("it writes nothing")
     if op.op in OPERATORS:

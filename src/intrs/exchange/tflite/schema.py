@@ -25,11 +25,11 @@ class Field(NamedTuple):
     default: float = 0
 
 
-Table = dict[str, Field]
+Fields = dict[str, Field]
 
 BYTE, FLAG, INT, UNSIGNED, LONG, FLOAT = "i1", "?", "<i4", "<u4", "<u8", "<f4"
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, Fields] = {
     "Model": {
         "version": Field(0, UNSIGNED),
         "operator_codes": Field(1, "[OperatorCode]"),

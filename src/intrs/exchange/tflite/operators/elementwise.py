@@ -11,7 +11,7 @@ import numpy as np
 from intrs.exchange.integers import clamped
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import Grid, Ratio, rescale
-from intrs.exchange.tflite.operators.registry import Step, grid_of, operator, rearranged
+from intrs.exchange.tflite.operators.registry import Lowering, grid_of, operator, rearranged
 from intrs.exchange.tflite.operators.tables import table
 from intrs.exchange.tflite.values import Constant, Value, View
 from intrs.network import INT8, Add, Mul, ScaledAdd
@@ -44,7 +44,7 @@ class Operand:
         return tuple(self.codes.shape)
 
 
-def _operand(step: Step, number: int) -> Operand:
+def _operand(step: Lowering, number: int) -> Operand:
     value = step.get(number)
     if isinstance(value, Constant):
         if value.tensor is None:
@@ -57,7 +57,7 @@ def _operand(step: Step, number: int) -> Operand:
 
 
 def _combined(
-    step: Step,
+    step: Lowering,
     scalar: Callable[[int, int], int],
     layer: Callable[[tuple[int, int]], Layer],
 ) -> View:
@@ -84,7 +84,7 @@ def _fixed(constant: Operand, other: Operand) -> int | None:
     return int(first) if (constant.codes == first).all() else None
 
 
-def _layered(step: Step, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
+def _layered(step: Lowering, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
     big = max(pair, key=lambda operand: (prod(operand.dims), operand.view is not None))
     if pair[0].dims == pair[1].dims and not _same_places(pair[0].view, pair[1].view):
         pair = _moved(step, pair[0]), _moved(step, pair[1])
@@ -102,7 +102,7 @@ def _same_places(a: View | None, b: View | None) -> bool:
     return a.index is b.index or (a.index is not None and b.index is not None and np.array_equal(a.index, b.index))
 
 
-def _moved(step: Step, operand: Operand) -> Operand:
+def _moved(step: Lowering, operand: Operand) -> Operand:
     """An operand whose activation lies as the graph sees it."""
     view = operand.view
     if view is None:
@@ -114,7 +114,7 @@ def _moved(step: Step, operand: Operand) -> Operand:
     return Operand(operand.grid, View(rearranged(step, view, shape), shape, view.dims, operand.grid))
 
 
-def _aligned(step: Step, operand: Operand, big: View) -> int:
+def _aligned(step: Lowering, operand: Operand, big: View) -> int:
     """The tensor of an operand as a layer takes it beside `big`: with the same places, or one pixel for all."""
     dims = operand.dims
     if operand.view is not None and operand.view.tensor is not None and _same_places(operand.view, big):
@@ -130,7 +130,7 @@ def _aligned(step: Step, operand: Operand, big: View) -> int:
 
 
 @operator("ADD", "SUB")
-def _add(step: Step) -> Value:
+def _add(step: Lowering) -> Value:
     if all(isinstance(value, Constant) and value.array.dtype.kind == "i" for value in step.inputs):
         return _constants(step)
     a, b, target = _operand(step, 0).grid, _operand(step, 1).grid, step.grid
@@ -161,7 +161,7 @@ def _sum_ratios(a: Grid, b: Grid, target: Grid) -> list[Ratio]:
 
 
 @operator("MUL")
-def _mul(step: Step) -> Value:
+def _mul(step: Lowering) -> Value:
     if all(isinstance(value, Constant) and value.array.dtype.kind == "i" for value in step.inputs):
         return _constants(step)
     a, b, target = _operand(step, 0).grid, _operand(step, 1).grid, step.grid
@@ -181,7 +181,7 @@ def _mul(step: Step) -> Value:
     return _combined(step, scalar, layer)
 
 
-def _constants(step: Step) -> Constant:
+def _constants(step: Lowering) -> Constant:
     """Arithmetic of shapes."""
     a, b = (step.constant(number).array.astype(np.int64) for number in (0, 1))
     if max(a.size, b.size) > 64 or (a.size != b.size and 1 not in (a.size, b.size)):
@@ -190,7 +190,7 @@ def _constants(step: Step) -> Constant:
 
 
 @operator("MAXIMUM", "MINIMUM")
-def _limit(step: Step) -> View:
+def _limit(step: Lowering) -> View:
     operands = _operand(step, 0), _operand(step, 1)
     view, limit = operands[0].view, _fixed(*operands[::-1])
     if limit is None:
@@ -203,7 +203,7 @@ def _limit(step: Step) -> View:
 
 
 @operator("PRELU")
-def _prelu(step: Step) -> View:
+def _prelu(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     slopes, target = _operand(step, 1), step.grid
     if slopes.codes is None:

@@ -11,7 +11,7 @@ import numpy as np
 from intrs.exchange.builder import Window
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import Grid, Ratio, fitted, rescale
-from intrs.exchange.tflite.operators.registry import Step, gathered, operator
+from intrs.exchange.tflite.operators.registry import Lowering, gathered, operator
 from intrs.exchange.tflite.operators.windows import window
 from intrs.exchange.tflite.schema import TensorType
 from intrs.network import INT8, Conv, ConvDouble
@@ -37,7 +37,7 @@ class Weights:
 
 
 @operator("CONV_2D")
-def _conv(step: Step) -> View:
+def _conv(step: Lowering) -> View:
     tensor, shape, grid = step.image(0)
     options = step.options("Conv2DOptions")
     values, scales = _filter(step, 4, 0)
@@ -49,7 +49,7 @@ def _conv(step: Step) -> View:
 
 
 @operator("DEPTHWISE_CONV_2D")
-def _depthwise(step: Step) -> View:
+def _depthwise(step: Lowering) -> View:
     tensor, shape, grid = step.image(0)
     options = step.options("DepthwiseConv2DOptions")
     values, scales = _filter(step, 4, 3)
@@ -61,7 +61,7 @@ def _depthwise(step: Step) -> View:
 
 
 @operator("FULLY_CONNECTED")
-def _fully_connected(step: Step) -> View:
+def _fully_connected(step: Lowering) -> View:
     view, tensor, grid = step.codes(0)
     options = step.options("FullyConnectedOptions")
     if options["weights_format"]:
@@ -91,7 +91,7 @@ def _spread(values: NDArray[np.int16], view: View) -> NDArray[np.int16]:
     return spread.reshape(-1, *view.shape)
 
 
-def _filter(step: Step, rank: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+def _filter(step: Lowering, rank: int, axis: int) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
     """The weights less their zero point, and their scales."""
     constant = step.constant(1)
     tensor, array = constant.tensor, constant.array
@@ -120,7 +120,7 @@ def _zero(zeros: NDArray[np.int64]) -> np.int16:
     return np.int16(zeros[0])
 
 
-def _bias(step: Step, outputs: int) -> NDArray[np.int32]:
+def _bias(step: Lowering, outputs: int) -> NDArray[np.int32]:
     if step.get(2) is None:
         return np.zeros(outputs, np.int32)
     array = step.constant(2).array
@@ -131,7 +131,9 @@ def _bias(step: Step, outputs: int) -> NDArray[np.int32]:
     return array.ravel().astype(np.int32)
 
 
-def _product(step: Step, tensor: int, weights: Weights, slide: Window, grid: Grid, dims: Dims | None = None) -> View:
+def _product(
+    step: Lowering, tensor: int, weights: Weights, slide: Window, grid: Grid, dims: Dims | None = None
+) -> View:
     """The layer of a convolution."""
     target = step.grid
     if target.unsigned != grid.unsigned:
@@ -159,7 +161,7 @@ OPTIONS = {
 }
 
 
-def _ratios(step: Step, weights: Weights, grid: Grid, target: Grid, clamp: Clamp) -> tuple[bool, list[Ratio]]:
+def _ratios(step: Lowering, weights: Weights, grid: Grid, target: Grid, clamp: Clamp) -> tuple[bool, list[Ratio]]:
     """Whether the kernel rounds twice, and its ratio for each output."""
     connected = step.operator.op == "FULLY_CONNECTED"
     count = weights.values.shape[0]
@@ -206,7 +208,7 @@ def _once(ratio: Ratio, value: int) -> int:
     return (value * ratio.multiplier + (1 << (ratio.shift - 1))) >> ratio.shift
 
 
-def _halved(step: Step, tensor: int, weights: Weights, slide: Window) -> tuple[int, Weights, Window]:
+def _halved(step: Lowering, tensor: int, weights: Weights, slide: Window) -> tuple[int, Weights, Window]:
     """Weights of nine bits as a sum of weights of eight, over an input with every row as many times."""
     rest = _undilated(weights.values, slide.dilation[0])
     parts: list[NDArray[np.int16]] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.arithmetic import mean_ratio, rescale
-from intrs.exchange.tflite.operators.registry import Step, operator
+from intrs.exchange.tflite.operators.registry import Lowering, operator
 from intrs.exchange.tflite.operators.windows import window
 from intrs.network import AvgPool, ConvDouble, MaxPool
 
@@ -20,7 +20,7 @@ NO_PAD = (0, 0, 0, 0)
 
 
 @operator("AVERAGE_POOL_2D", "MAX_POOL_2D")
-def _pool(step: Step) -> View:
+def _pool(step: Lowering) -> View:
     tensor, shape, grid = step.image(0)
     options = step.options("Pool2DOptions")
     slide = window(options, (options["filter_height"], options["filter_width"]), shape)
@@ -33,7 +33,7 @@ def _pool(step: Step) -> View:
 
 
 @operator("MEAN", "REDUCE_MAX")
-def _reduce(step: Step) -> View:
+def _reduce(step: Lowering) -> View:
     view, tensor, _ = step.codes(0)
     axes = view.axes()
     rank = len(view.dims)
@@ -52,7 +52,7 @@ def _reduce(step: Step) -> View:
     return found.showing(places.reshape(kept))
 
 
-def _reduced(step: Step, tensor: int, shape: tuple[int, int, int], inner: set[int]) -> View:
+def _reduced(step: Lowering, tensor: int, shape: tuple[int, int, int], inner: set[int]) -> View:
     """The mean or maximum over these axes of the activation."""
     kernel = shape[0] if 0 in inner else 1, shape[1] if 1 in inner else 1
     grid, target = step.codes(0)[2], step.grid

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from intrs.exchange.builder import Builder
     from intrs.exchange.integers import Clamp
     from intrs.exchange.tflite.file import Operator
-    from intrs.exchange.tflite.flatbuffer import Table
+    from intrs.exchange.tflite.flatbuffer import FlatTable
     from intrs.network import Shape
     from intrs.request import Dialect
 
@@ -33,7 +33,7 @@ ONE = Rescale(np.array([1 << 30], np.int32), np.array([30], np.int8))  # RESCALE
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Lowering:
     """One operator while it is read: its inputs, the tensors that it writes, and the network so far."""
 
     net: Builder
@@ -47,7 +47,7 @@ class Step:
         """The name of its layers."""
         return self.operator.name
 
-    def options(self, kind: str) -> Table:
+    def options(self, kind: str) -> FlatTable:
         """Its options."""
         return self.operator.options(kind)
 
@@ -132,7 +132,7 @@ class Step:
 
 
 INT8_RANGE = INT8[0], INT8[1] + 1
-Meaning = Callable[[Step], Value | Sequence[Value]]
+Meaning = Callable[[Lowering], Value | Sequence[Value]]
 OPERATORS: dict[str, Meaning] = {}
 
 
@@ -162,7 +162,7 @@ def grid_of(tensor: Tensor) -> Grid:
     return Grid(scale, zero, unsigned)
 
 
-def rearranged(step: Step, view: View, shape: Shape) -> int:
+def rearranged(step: Lowering, view: View, shape: Shape) -> int:
     """The tensor that holds what a view shows, as (height, width, channels)."""
     assert view.tensor is not None
     if view.index is None and view.shape == shape:
@@ -173,7 +173,7 @@ def rearranged(step: Step, view: View, shape: Shape) -> int:
     return gathered(step, view.tensor, *lists)
 
 
-def gathered(step: Step, tensor: int, *lists: NDArray[Any]) -> int:
+def gathered(step: Lowering, tensor: int, *lists: NDArray[Any]) -> int:
     """The rows, columns and channels of a tensor that these lists name."""
     sizes = step.net.shapes[tensor]
     named = [

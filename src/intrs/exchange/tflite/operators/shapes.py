@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.refusal import Refusal
-from intrs.exchange.tflite.operators.registry import Step, operator
+from intrs.exchange.tflite.operators.registry import Lowering, operator
 from intrs.exchange.tflite.operators.tables import joined
 from intrs.exchange.tflite.values import Constant, Value, View
 from intrs.network import INT8, Concat, ConvDouble, Pad, Rescale
@@ -24,7 +24,7 @@ IDENTITY_WEIGHT = 64  # with a shift that the fast kernels take: 64 * 2^30 / 2^3
 IDENTITY = Rescale(np.array([1 << 30], np.int32), np.array([36], np.int8))
 
 
-def _moved(step: Step, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Value:
+def _moved(step: Lowering, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Value:
     """What is left when numbers are moved or chosen: of a constant now, of an activation as another view."""
     value = step.get(0)
     if isinstance(value, Constant):
@@ -35,21 +35,21 @@ def _moved(step: Step, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Value:
 
 
 @operator("RESHAPE")
-def _reshape(step: Step) -> Value:
+def _reshape(step: Lowering) -> Value:
     given = isinstance(step.get(1), Constant)
     dims = step.integers(1) if given else tuple(step.options("ReshapeOptions")["new_shape"].tolist())
     return _reshaped(step, dims)
 
 
 @operator("SQUEEZE")
-def _squeeze(step: Step) -> Value:
+def _squeeze(step: Lowering) -> Value:
     dims = _dims(step.get(0))
     chosen = {int(axis) % max(len(dims), 1) for axis in step.options("SqueezeOptions")["squeeze_dims"]}
     return _reshaped(step, tuple(n for i, n in enumerate(dims) if n != 1 or (chosen and i not in chosen)))
 
 
 @operator("EXPAND_DIMS")
-def _expand(step: Step) -> Value:
+def _expand(step: Lowering) -> Value:
     dims, (axis, *_) = _dims(step.get(0)), (*step.integers(1), 0)
     if not -len(dims) - 1 <= axis <= len(dims):
         raise Refusal(f"its axis {axis} does not exist")
@@ -57,7 +57,7 @@ def _expand(step: Step) -> Value:
     return _reshaped(step, (*dims[:place], 1, *dims[place:]))
 
 
-def _reshaped(step: Step, dims: tuple[int, ...]) -> Value:
+def _reshaped(step: Lowering, dims: tuple[int, ...]) -> Value:
     value = step.get(0)
     count = prod(_dims(value))
     known = prod(size for size in dims if size != -1)
@@ -74,17 +74,17 @@ def _dims(value: Value | None) -> tuple[int, ...]:
 
 
 @operator("SHAPE")
-def _shape(step: Step) -> Constant:
+def _shape(step: Lowering) -> Constant:
     return Constant(np.array(_dims(step.get(0)), np.int64))
 
 
 @operator("CAST")
-def _cast(step: Step) -> Constant:
+def _cast(step: Lowering) -> Constant:
     return Constant(step.constant(0).array.astype(np.int64))
 
 
 @operator("PACK")
-def _pack(step: Step) -> Constant:
+def _pack(step: Lowering) -> Constant:
     arrays = [step.constant(number).array for number in range(len(step.inputs))]
     if len({array.shape for array in arrays}) != 1 or arrays[0].ndim > 1 or arrays[0].size > 64:
         raise Refusal("it joins activations, or constants of different shapes")
@@ -92,7 +92,7 @@ def _pack(step: Step) -> Constant:
 
 
 @operator("TRANSPOSE")
-def _transpose(step: Step) -> Value:
+def _transpose(step: Lowering) -> Value:
     order = step.integers(1)
     if sorted(order) != list(range(len(_dims(step.get(0))))):
         raise Refusal(f"its order {order} is not one of the axes")
@@ -100,7 +100,7 @@ def _transpose(step: Step) -> Value:
 
 
 @operator("STRIDED_SLICE")
-def _strided_slice(step: Step) -> Value:
+def _strided_slice(step: Lowering) -> Value:
     options = step.options("StridedSliceOptions")
     begin, end, stride = (step.integers(number) for number in (1, 2, 3))
     rank = len(_dims(step.get(0)))
@@ -121,14 +121,14 @@ def _strided_slice(step: Step) -> Value:
 
 
 @operator("SLICE")
-def _slice(step: Step) -> Value:
+def _slice(step: Lowering) -> Value:
     begin, size = step.integers(1), step.integers(2)
     if len(begin) != len(size) or min(begin, default=0) < 0:
         raise Refusal("its begin and size do not fit its input")
     return _cut(step, [slice(b, None if s == -1 else b + s) for b, s in zip(begin, size, strict=True)])
 
 
-def _cut(step: Step, cuts: Sequence[slice | int]) -> Value:
+def _cut(step: Lowering, cuts: Sequence[slice | int]) -> Value:
     if len(cuts) > len(_dims(step.get(0))):
         raise Refusal("it cuts more axes than its input has")
     for cut, size in zip(cuts, _dims(step.get(0)), strict=False):
@@ -138,7 +138,7 @@ def _cut(step: Step, cuts: Sequence[slice | int]) -> Value:
 
 
 @operator("SPLIT")
-def _split(step: Step) -> list[Value]:
+def _split(step: Lowering) -> list[Value]:
     axis, count = step.integers(0)[0], step.options("SplitOptions")["num_splits"]
     view = step.view(1)
     if not -len(view.dims) <= axis < len(view.dims) or count < 1 or view.dims[axis] % count:
@@ -148,7 +148,7 @@ def _split(step: Step) -> list[Value]:
 
 
 @operator("SPLIT_V")
-def _split_v(step: Step) -> list[Value]:
+def _split_v(step: Lowering) -> list[Value]:
     view, sizes, axis = step.view(0), step.integers(1), step.integers(2)[0]
     if not -len(view.dims) <= axis < len(view.dims) or min(sizes) < 1 or sum(sizes) != view.dims[axis]:
         raise Refusal(f"it does not divide axis {axis} of {view.dims} in {sizes}")
@@ -158,7 +158,7 @@ def _split_v(step: Step) -> list[Value]:
 
 
 @operator("GATHER")
-def _gather(step: Step) -> Value:
+def _gather(step: Lowering) -> Value:
     options, dims, places = step.options("GatherOptions"), _dims(step.get(0)), step.constant(1).array
     axis = options["axis"]
     if options["batch_dims"] or not -len(dims) <= axis < len(dims) or places.ndim > 1 or not places.size:
@@ -170,7 +170,7 @@ def _gather(step: Step) -> Value:
 
 
 @operator("TILE")
-def _tile(step: Step) -> Value:
+def _tile(step: Lowering) -> Value:
     dims, times = _dims(step.get(0)), step.integers(1)
     if len(times) != len(dims) or min(times, default=1) < 1:
         raise Refusal("its multiples do not fit its input")
@@ -179,7 +179,7 @@ def _tile(step: Step) -> Value:
 
 
 @operator("MIRROR_PAD")
-def _mirror_pad(step: Step) -> Value:
+def _mirror_pad(step: Lowering) -> Value:
     dims, pads = _dims(step.get(0)), step.constant(1).array
     edge = step.options("MirrorPadOptions")["mode"]  # 0: the border is not repeated
     if pads.shape != (len(dims), 2) or pads.min() < 0 or (pads.max(axis=1) > np.array(dims) - 1 + edge).any():
@@ -188,7 +188,7 @@ def _mirror_pad(step: Step) -> Value:
     return _moved(step, lambda x: np.pad(x, pads, "symmetric" if edge else "reflect"))
 
 
-def _grown(step: Step, count: int) -> None:
+def _grown(step: Lowering, count: int) -> None:
     """Account for a list of so many places."""
     if count > MAX_PLACES:
         raise Refusal("what it makes is too large")
@@ -196,7 +196,7 @@ def _grown(step: Step, count: int) -> None:
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR")
-def _resize(step: Step) -> Value:
+def _resize(step: Lowering) -> Value:
     options, dims, size = step.options("ResizeNearestNeighborOptions"), _dims(step.get(0)), step.integers(1)
     if len(dims) != 4 or len(size) != 2 or min(size) < 1:
         raise Refusal("it does not resize an image")
@@ -221,7 +221,7 @@ def _nearest(size: int, source: int) -> NDArray[np.int64]:
 
 
 @operator("PAD", "PADV2")
-def _pad(step: Step) -> View:
+def _pad(step: Lowering) -> View:
     tensor, shape, grid = step.image(0)
     pads = step.constant(1).array
     if pads.shape != (4, 2) or pads[0].any() or pads.min() < 0 or pads.max() > 8192:
@@ -242,7 +242,7 @@ def _pad(step: Step) -> View:
     return step.shown(tensor)
 
 
-def _more_channels(step: Step, tensor: int, depth: int, more: tuple[int, int], value: int) -> int:
+def _more_channels(step: Lowering, tensor: int, depth: int, more: tuple[int, int], value: int) -> int:
     """A convolution that copies channels and adds constant ones."""
     outputs = depth + sum(more)
     zero = step.grid.zero
@@ -255,7 +255,7 @@ def _more_channels(step: Step, tensor: int, depth: int, more: tuple[int, int], v
 
 
 @operator("CONCATENATION")
-def _concatenation(step: Step) -> Value:
+def _concatenation(step: Lowering) -> Value:
     options = step.options("ConcatenationOptions")
     if all(isinstance(value, Constant) for value in step.inputs):
         arrays = [step.constant(number).array for number in range(len(step.inputs))]

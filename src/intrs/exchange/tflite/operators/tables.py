@@ -13,7 +13,7 @@ from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite import fixedpoint
 from intrs.exchange.tflite.arithmetic import Grid, Ratio, away
 from intrs.exchange.tflite.border import quantised
-from intrs.exchange.tflite.operators.registry import INT8_RANGE, Step, operator
+from intrs.exchange.tflite.operators.registry import INT8_RANGE, Lowering, operator
 from intrs.network import INT8, CodeTable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _sigmoid(value: float) -> float:
 
 
 @operator("LOGISTIC")
-def _logistic(step: Step) -> View:
+def _logistic(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     if step.grid.scale != np.float32(1 / 256) or step.grid.zero != INT8[0]:
         raise Refusal("the kernels want an output scale of 1/256 and the least code as its zero point")
@@ -61,7 +61,7 @@ def _logistic(step: Step) -> View:
 
 
 @operator("TANH")
-def _tanh(step: Step) -> View:
+def _tanh(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     if step.dialect == "tflm" and not grid.unsigned:
         return step.mapped(view, fixedpoint.tanh(grid))
@@ -69,13 +69,13 @@ def _tanh(step: Step) -> View:
 
 
 @operator("HARD_SWISH")
-def _hard_swish(step: Step) -> View:
+def _hard_swish(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     return step.mapped(view, fixedpoint.hard_swish(grid, step.grid))
 
 
 @operator("ELU")
-def _elu(step: Step) -> View:
+def _elu(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     return step.mapped(view, _looked_up(grid, step.grid, _exponential_unit))
 
@@ -85,7 +85,7 @@ def _exponential_unit(value: float) -> float:
 
 
 @operator("GELU")
-def _gelu(step: Step) -> View:
+def _gelu(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     smooth = _tanh_gelu if step.options("GeluOptions")["approximate"] else _erf_gelu
     return step.mapped(view, _looked_up(grid, step.grid, smooth))
@@ -103,13 +103,13 @@ def _tanh_gelu(value: float) -> float:
 
 
 @operator("EXP")
-def _exp(step: Step) -> View:
+def _exp(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     return step.mapped(view, _looked_up(grid, step.grid, lambda x: math.exp(min(x, 88.7))))
 
 
 @operator("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
-def _relu(step: Step) -> View:
+def _relu(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     target = step.grid
     low, high = RELUS[step.operator.op]
@@ -123,7 +123,7 @@ def _relu(step: Step) -> View:
 
 
 @operator("LEAKY_RELU")
-def _leaky_relu(step: Step) -> View:
+def _leaky_relu(step: Lowering) -> View:
     view, _, grid = step.codes(0)
     target, alpha = step.grid, np.float32(step.options("LeakyReluOptions")["alpha"])
     if not alpha >= 0:
@@ -141,7 +141,7 @@ def _leaky_relu(step: Step) -> View:
 
 
 @operator("QUANTIZE")
-def _quantize(step: Step) -> View:
+def _quantize(step: Lowering) -> View:
     view, target = step.view(0), step.grid
     if view.tensor is None:
         return quantised(step.net, view, target)
@@ -162,12 +162,12 @@ def requantised(grid: Grid, target: Grid) -> NDArray[np.int8]:
 
 
 @operator("DEQUANTIZE")
-def _dequantize(step: Step) -> View:
+def _dequantize(step: Lowering) -> View:
     view, _, _ = step.codes(0)
     return replace(view, real=True)
 
 
-def joined(step: Step, number: int) -> int:
+def joined(step: Lowering, number: int) -> int:
     """An input of CONCATENATION, brought to the grid of the output as legacy kernels for uint8 do."""
     view, tensor, grid = step.codes(number)
     flat = view.index is None and view.shape == (1, 1, view.dims[-1])

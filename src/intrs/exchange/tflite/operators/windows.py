@@ -11,13 +11,13 @@ from intrs.exchange.tflite.schema import Padding
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.exchange.tflite.flatbuffer import Table
+    from intrs.exchange.tflite.flatbuffer import FlatTable
     from intrs.network import Shape
 
 MAX_ATTRIBUTE = 8192  # of a kernel, stride or dilation: TOSA level 8K
 
 
-def window(options: Table, kernel: Sequence[int], shape: Shape) -> Window:
+def window(options: FlatTable, kernel: Sequence[int], shape: Shape) -> Window:
     """How this kernel slides over an image of this shape."""
     stride = options["stride_h"], options["stride_w"]
     dilated = "dilation_h_factor" in options
