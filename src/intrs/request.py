@@ -77,7 +77,7 @@ def _settled(name: str, value: Any) -> Any:
     """A value in its one way of writing; SettingsError if it cannot be one."""
     if name in CHOICES:
         if value not in CHOICES[name]:
-            raise SettingsError(f"{name}: choose from {', '.join(CHOICES[name])}, got {shown(value)}")
+            raise SettingsError(f"{name}: choose from {', '.join(filter(None, CHOICES[name]))}, got {shown(value)}")
         return value
     if name in LEAST:
         return parse_count(value, name, LEAST[name], MOST.get(name, MOST_COUNT))
