@@ -170,12 +170,19 @@ def test_wrong_models(spec: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"PK\x03\x04zip", b"\x80\x02pickle", b"\x1c\x00\x00\x00TFL3", b"\x89HDF\r\n\x1a\n", b"\x00"]
+    ("data", "what"),
+    [
+        (b"PK\x03\x04zip", "it is not an ONNX"),
+        (b"\x80\x02pickle", "it is a pickle"),
+        (b"\x1c\x00\x00\x00TFL3", "it is not a TFLite file, or it is damaged"),
+        (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file"),
+        (b"\x00", "it is not an ONNX"),
+    ],
 )
-def test_other_files_are_told_apart_by_content(tmp_path: Path, data: bytes) -> None:
+def test_other_files_are_told_apart_by_content(tmp_path: Path, data: bytes, what: str) -> None:
     path = tmp_path / "model.pt"
     path.write_bytes(data + bytes(100))
-    with pytest.raises(ModelError, match="it is not an ONNX"):
+    with pytest.raises(ModelError, match=what):
         open_model(path)
     path.write_bytes(save_model(tmp_path / "tiny.onnx").read_bytes())
     assert open_model(path).is_quantized

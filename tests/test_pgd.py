@@ -592,7 +592,7 @@ def test_tables_that_were_cut(intrs: Intrs, here: Path) -> None:
 
 def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
     found = {name: 1 if name in records.NUMBERS else "1" for name in records.FIELDS} | {"norm": "l2", "seed": "0x1"}
-    found |= {"pixels": "auto", "alpha": "1/1000", "identity": "ab" * 32}
+    found |= {"pixels": "auto", "alpha": "1/1000", "identity": "ab" * 32, "dialect": "tflm"}
 
     def settings(**changes: str) -> records.Settings:
         return records.Settings.from_json(found | changes)

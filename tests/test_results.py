@@ -123,13 +123,13 @@ def test_resume_with_zeros_for_an_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", results.SAME)
 def test_resume_names_the_differing_field(tmp_path: Path, field: str) -> None:
-    run = with_fields(RUN, noise_table="2" * 64, shard="1/2")
+    run = with_fields(RUN, noise_table="2" * 64, shard="1/2", dialect="tflm")
     path = write(tmp_path / "r.tsv", ROWS[:2], run)
     before = path.read_bytes()
     old: Any = run.to_json()[field]
     other = {
         "command": "predict", "seed": "0x8", "adaptive": PLAN, "sigma": "1/2", "alpha": "1/100", "noise": "rounded",
-        "bound": "paper", "form": "two", "shard": "2/2",
+        "bound": "paper", "form": "two", "shard": "2/2", "dialect": "litert",
     }  # fmt: skip
     new: Any = old + 1 if isinstance(old, int) else other.get(field, "f" * len(old))
     besides = {"bound": "", "form": "", "n0": 0} if field == "command" else {}

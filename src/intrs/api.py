@@ -75,6 +75,7 @@ def certify(
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
+    dialect: Literal["", "tflm", "litert"] = "",
     threads: Count = Certify.threads,
     kernels: str = "",
     ray: str | bool | None = None,
@@ -122,6 +123,7 @@ def predict(
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
+    dialect: Literal["", "tflm", "litert"] = "",
     threads: Count = Predict.threads,
     kernels: str = "",
     ray: str | bool | None = None,
@@ -221,6 +223,7 @@ def export(
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
+    dialect: Literal["", "tflm", "litert"] = "",
     overwrite: bool = False,
 ) -> Network:
     """Write a model as a TOSA 1.0 flatbuffer, the standard whose integers it computes; returns the lowered network."""
@@ -228,7 +231,7 @@ def export(
 
     opened, path = open_model(model), Path(out)
     check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
-    network = opened.network(pixels, mean, std)
+    network = opened.network(pixels, mean, std, dialect)
     write_whole(path, to_tosa(network))
     return network
 

@@ -245,6 +245,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
     settled = replace(
         request,
         sigma=str(noise.sigma),
+        dialect=model.dialect(request.dialect),
         seed=parse_seed(request.seed),
         max=len(data.positions(request.first, request.skip, request.max)),
         shard=settled_shard(request.shard, os.environ),
@@ -301,7 +302,7 @@ def opened_network(model: Model, request: Request, noise: Noise) -> Network | Fl
             f"{model.name}: it is a float model, which {noise.kind} noise and integers cannot run; continuous noise "
             "certifies it by the classical method, in floats (docs/baselines.md), or quantize it (docs/onnx.md)"
         )
-    return model.network(request.pixels, request.mean, request.std)
+    return model.network(request.pixels, request.mean, request.std, request.dialect)
 
 
 def engine_name(network: Network | FloatEngine, kernels: str) -> str:

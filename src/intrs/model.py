@@ -9,7 +9,7 @@ engine = model.engine(threads=2)                         # the file itself in ON
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -66,9 +66,19 @@ class Model:
         """Whether it can be run in integers."""
         return self._file is None or self._file.is_quantized
 
-    def network(self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None) -> Network:
+    def dialect(self, asked: str = "") -> str:
+        """Whose kernels the file means, given what was asked for; empty if its format knows no dialects."""
+        if self._file:
+            return self._file.dialect(asked)
+        if asked:
+            raise SettingsError("a dialect is for TFLite files; a Network has its integers already")
+        return ""
+
+    def network(
+        self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None, dialect: str = ""
+    ) -> Network:
         """The integer network, lowered once per convention; `docs/onnx.md` says what the options mean."""
-        convention = Convention.of(pixels, mean, std)
+        convention = replace(Convention.of(pixels, mean, std), dialect=self.dialect(dialect))
         if self._file:
             return self._file.network(convention)
         assert self._network is not None
@@ -109,15 +119,19 @@ def load(
     pixels: str = "auto",
     mean: Numbers | None = None,
     std: Numbers | None = None,
+    dialect: str = "",
 ) -> Network:
-    """Open a model that ships, or an int8 or uint8 ONNX file (QDQ or QOperator form), and lower it to integers.
+    """Open a model that ships, or an int8 or uint8 file, ONNX (QDQ or QOperator form) or TFLite, as integers.
 
     `pixels` says what the file's input is for a pixel of 0 .. 255: itself ("byte") or a 255th of it ("unit"). "auto"
     takes the word of the file's metadata, else "byte" if the input is uint8 or its quantiser reaches 32 or more, else
     "unit". `mean` and `std` are for files that expect a normalised image, (value - mean) / std, and do not normalise
     it themselves: numbers, or text such as "0.49,0.48,0.45".
 
+    `dialect` says whose reference kernels a TFLite file means: "tflm" (TFLite Micro, the default) or "litert"; all
+    scores have their bits (`docs/tflite.md`).
+
     Raises ModelError, naming file, node and reason, if the file cannot be read or means something that integers of
     8 bits cannot do.
     """
-    return open_model(spec).network(pixels, mean, std)
+    return open_model(spec).network(pixels, mean, std, dialect)

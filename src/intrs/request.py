@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from intrs.errors import SettingsError
 from intrs.exact import LONGEST, MOST_COUNT, parse_count, parse_fraction, parse_percent, parse_seed, shown
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Form = Literal["one", "two"]
 Norm = Literal["l2", "linf"]
+Dialect = Literal["tflm", "litert"]  # whose reference kernels a TFLite file means
 
 CHOICES = {
     "noise": ("discrete", "rounded", "continuous"),
@@ -27,6 +28,7 @@ CHOICES = {
     "form": ("one", "two"),
     "norm": ("l2", "linf"),
     "pixels": ("auto", "unit", "byte"),
+    "dialect": ("", *get_args(Dialect)),
 }
 LEAST = {"first": 0, "skip": 1, "max": 1, "n0": 1, "n": 1, "threads": 0, "steps": 1, "draws": 1, "restarts": 1}
 MOST = {"threads": 1024}
@@ -54,6 +56,7 @@ class Request:
     pixels: str = "auto"
     mean: str = ""  # numbers with commas; empty: none
     std: str = ""
+    dialect: str = ""  # empty: the file's default, tflm for TFLite; other formats have none
     threads: int = 0  # 0: all cores
     kernels: str = ""  # empty: the fastest
     COMMAND: ClassVar[str]
@@ -74,7 +77,7 @@ def _settled(name: str, value: Any) -> Any:
     """A value in its one way of writing; SettingsError if it cannot be one."""
     if name in CHOICES:
         if value not in CHOICES[name]:
-            raise SettingsError(f"{name}: choose from {', '.join(CHOICES[name])}, got {shown(value)}")
+            raise SettingsError(f"{name}: choose from {', '.join(filter(None, CHOICES[name]))}, got {shown(value)}")
         return value
     if name in LEAST:
         return parse_count(value, name, LEAST[name], MOST.get(name, MOST_COUNT))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 
 from intrs import quantization, zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
-from intrs.request import MOST, REQUESTS, Attack, Certify, Request
+from intrs.request import MOST, REQUESTS, Attack, Certify, Dialect, Request
 from intrs.training.recipe import (
     CONSISTENCY,
     EPOCHS_AFTER_START,
@@ -447,6 +447,8 @@ def _add_loader(parser: Parser, words: str = TOLD) -> None:
         "--mean", default=Request.mean, metavar="M,M,M", help="normalisation that the file does not hold (none)"
     )
     parser.add_argument("--std", default=Request.std, metavar="S,S,S", help="the same, standard deviation (none)")
+    words = "whose kernels a TFLite file means: those of TFLite Micro (tflm, the default) or of LiteRT (litert)"
+    parser.add_argument("--dialect", choices=get_args(Dialect), default=Request.dialect, help=words)
 
 
 def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 
+LOADER = ("pixels", "mean", "std", "dialect")
+
+
 def info(args: Namespace) -> int:
     """Print layers, sizes, accumulator bounds, kernel sets, memory, identity and pixel convention."""
     model = args.model or zoo.DEFAULT_MODEL
-    network, kernels = load(model, pixels=args.pixels, mean=args.mean, std=args.std), selected_kernels(args.kernels)
+    network, kernels = load(model, **{name: getattr(args, name) for name in LOADER}), selected_kernels(args.kernels)
     others = ", ".join(name for name in _core.kernel_names() if name != kernels)
     say(network.summary())
     show("model", model)

@@ -27,12 +27,13 @@ class Convention:
     """For a pixel p of 0 .. 255 the file takes (p * step - mean) / deviation, per channel.
 
     step is 1 ("byte") or 1/255 ("unit"); "auto" leaves it to the file. mean and deviation hold one number for all
-    channels or one per channel.
+    channels or one per channel. `dialect` is whose kernels a file means, for formats that have several.
     """
 
     scale: PixelScale = "auto"
     mean: tuple[Fraction, ...] = (Fraction(0),)
     deviation: tuple[Fraction, ...] = (Fraction(1),)
+    dialect: str = ""
 
     @classmethod
     def of(cls, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None) -> Convention:
@@ -46,8 +47,8 @@ class Convention:
 
     @property
     def is_default(self) -> bool:
-        """Whether the caller has said nothing."""
-        return self == Convention()
+        """Whether the caller has said nothing of pixels."""
+        return self == Convention(dialect=self.dialect)
 
     def misfit(self, channels: int) -> str | None:
         """Why the numbers do not fit an image of so many channels."""

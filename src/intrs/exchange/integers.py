@@ -123,7 +123,7 @@ def quantiser(shape: Shape, lines: Sequence[Line]) -> Quantiser:
 
     Where codes change is compared exactly with the rational line, at every code: see `_fit`.
     """
-    distinct = {line: _thresholds(line) for line in lines}
+    distinct = {line: _thresholds(line) for line in dict.fromkeys(lines)}
     for shift in range(30, 0, -1):
         fitted = {line: _fit(line, thresholds, shift) for line, thresholds in distinct.items()}
         if all(_fits(channel) for channel in fitted.values()):

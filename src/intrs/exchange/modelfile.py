@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from intrs.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +20,18 @@ class ModelFile(ABC):
 
     path: Path
     data: bytes
+    DIALECTS: ClassVar[tuple[str, ...]] = ()  # whose kernels a file of this format can mean; the first is the default
+
+    def dialect(self, asked: str) -> str:
+        """The dialect that is meant; empty if the format has none. Raises SettingsError for one it does not have."""
+        if not asked:
+            return self.DIALECTS[0] if self.DIALECTS else ""
+        if asked not in self.DIALECTS:
+            known = (
+                f"choose from {', '.join(self.DIALECTS)}" if self.DIALECTS else "a dialect is for TFLite files alone"
+            )
+            raise SettingsError(f"{self.path}: dialect {asked!r}: {known}")
+        return asked
 
     @property
     @abstractmethod

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from intrs.exchange import foreign
 from intrs.exchange.onnx.read import read_onnx
-from intrs.exchange.refusal import refusals_of
+from intrs.exchange.refusal import Refusal, refusals_of
 from intrs.exchange.regular import read_whole
+from intrs.exchange.tflite.read import read_tflite
+from intrs.exchange.tflite.schema import IDENTIFIER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +29,7 @@ class Reader(NamedTuple):
 
 
 READERS = (
+    Reader("TFLite", lambda head: head[4:8] == IDENTIFIER, read_tflite),
     Reader("ONNX", lambda head: True, read_onnx),  # the last: it has no mark of its own
 )
 
@@ -33,5 +37,10 @@ READERS = (
 def open_file(path: Path) -> ModelFile:
     """Read and parse a model file. Raises ModelError."""
     with refusals_of(path):
+        if path.is_dir() and (told := foreign.folder_advice(path)):
+            raise Refusal(told)
         data = read_whole(path)
-    return next(reader for reader in READERS if reader.recognises(data[:HEAD])).read(path, data)
+        reader = next(reader for reader in READERS if reader.recognises(data[:HEAD]))
+        if reader is READERS[-1] and (told := foreign.advice(data) or foreign.misnamed(path)):
+            raise Refusal(told)
+    return reader.read(path, data)

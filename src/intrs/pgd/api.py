@@ -49,6 +49,7 @@ def attack(
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
+    dialect: Literal["", "tflm", "litert"] = "",
     threads: Count = Attack.threads,
     kernels: str = "",
     progress: Shown = None,

@@ -181,7 +181,7 @@ def open_campaign(request: Attack, folder: Path, model: Model | None = None, dat
     request = _settled(request, model, folder)
     data = data or open_data(request.data, request.split)
     victim = open_victim(model, request)
-    source = open_victim(open_model(request.source), request) if request.source else victim
+    source = open_victim(open_model(request.source), replace(request, dialect="")) if request.source else victim
     for network, name in ((victim, request.model), (source, request.source)):
         _check_fit(network, name, data)
     victim, kernels = _voting(victim, model, request)
@@ -210,6 +210,7 @@ def _settled(request: Attack, model: Model, folder: Path) -> Attack:
         eps=request.eps or EPS[request.norm],
         steps=request.steps or STEPS[request.norm],
         seed=_seed(request, folder),
+        dialect=model.dialect(request.dialect),
     )
     for eps in request.eps:
         Ball.of(request.norm, eps)  # refuses what is out of range

@@ -85,12 +85,12 @@ class Settings:
         noise = self.request.noise if self.smoothed else ""
         values = vars(self.request) | vars(self)
         values |= {"eps": ",".join(self.request.eps), "seed": hex(self.seed), "noise": noise}
-        return {name: values[name] for name in FIELDS}
+        return {name: values[name] for name in FIELDS if name not in LATER or values[name] != LATER[name]}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
         """The settings of a sidecar, checked field by field; ValueError says which one is wrong."""
-        values = {"first": 0} | found  # files of earlier versions do not have it
+        values = {"first": 0} | LATER | found  # files of earlier versions do not have these
         for name in FIELDS:
             if not _fits(name, values.get(name)):
                 raise ValueError(f"field {name!r} is missing or wrong")
@@ -108,9 +108,10 @@ class Settings:
 FIELDS = (
     "model", "identity", "source", "source_identity", "pixels", "mean", "std", "data", "split", "data_sha256", "first",
     "skip", "max", "norm", "eps", "steps", "draws", "restarts", "sigma", "noise", "n", "alpha", "seed", "intrs",
-    "torch", "kernels", "python", "platform",
+    "torch", "kernels", "python", "platform", "dialect",
 )  # fmt: skip
 """Of the sidecar, in its order. `max` is the number of images; sigma 0: no noise, the network itself."""
+LATER = {"dialect": ""}  # fields that are written only if they say something
 NUMBERS = ("first", "skip", "max", "steps", "draws", "restarts", "n")
 MAY_DIFFER = ("model", "source", "data", "intrs", "torch", "kernels", "python", "platform")
 """Fields in which a run and its continuation need not agree: names and versions. Kernels are all the same in integers,
@@ -197,7 +198,8 @@ def differences(old: Settings, new: Settings, parts: Sequence[str] = ()) -> list
     one, two, may_differ = old.to_json(), new.to_json(), {*MAY_DIFFER, *parts}
     if new.request.noise == "continuous":
         may_differ -= {"kernels"}
-    return [(name, one[name], two[name]) for name in FIELDS if name not in may_differ and one[name] != two[name]]
+    pairs = [(name, (LATER | one)[name], (LATER | two)[name]) for name in FIELDS if name not in may_differ]
+    return [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
 
 
 # --- Records ---------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def open_victim(model: Model, request: Attack) -> Victim:
         classes = len(_float_scores(net)(np.zeros((1, *net.input_shape), np.int32))[0])
         identity = hashlib.sha256(path.read_bytes()).hexdigest()
         return Victim(_float_scores(net), net, identity, net.input_shape, classes)
-    network = model.network(request.pixels, request.mean, request.std)
+    network = model.network(request.pixels, request.mean, request.std, request.dialect)
     return Victim(network, Twin(network), network.identity, network.input_shape, network.classes)
 
 

@@ -30,7 +30,7 @@ CLASSICAL = (
 )
 SAME = (
     "command", "identity", "data_sha256", "first", "skip", "sigma", "noise", "bound", "form",
-    "n0", "n", "alpha", "seed", "adaptive", "noise_table", "shard",
+    "n0", "n", "alpha", "seed", "adaptive", "noise_table", "shard", "dialect",
 )  # fmt: skip
 """The fields that must agree for a run to be continued: lines of one file are all of one experiment."""
 OF_FLOATS = ("pixels", "mean", "std")
@@ -127,6 +127,7 @@ class Run:
         r = self.request
         later = {
             "noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes, "shard": r.shard,
+            "dialect": r.dialect,
         }  # fmt: skip
         return {
             "format": FORMAT,
@@ -247,10 +248,11 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "dimension": _number(0),
     "classes": _number(0),
     "shard": _text(r"|\d{1,7}/\d{1,7}(:samples)?"),
+    "dialect": _text("|tflm|litert"),
 }
 _LATER: dict[str, Any] = {
     "adaptive": "", "note": "", "first": 0, "noise_table": "", "dimension": 0, "classes": 0,
-    "shard": "",
+    "shard": "", "dialect": "",
 }  # fmt: skip  # what files of earlier versions do not have
 
 

@@ -1,0 +1,1 @@
+"""TFLite files: int8 and legacy uint8 classifiers, in and out."""
