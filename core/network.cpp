@@ -395,6 +395,24 @@ Output read<Pad>(const Context& c) {
   return {pad, shape, {std::min<int64_t>(c.range(0).low, pad.value), std::max<int64_t>(c.range(0).high, pad.value)}};
 }
 
+// Reads one list of a Gather of `count` rows, columns or channels; returns how many there are after it.
+int32_t read_indices(Reader& in, int32_t count, std::vector<int32_t>& indices) {
+  indices = in.array<int32_t>(in.integer(0, kMaxSide, "number of indices"));
+  for (int32_t i : indices) require(i >= 0 && i < count, "one of its indices lies outside its input");
+  return indices.empty() ? count : int32_t(indices.size());
+}
+
+template <>
+Output read<Gather>(const Context& c) {
+  c.want(1);
+  Gather gather;
+  Shape shape = c.shape(0);
+  shape.height = read_indices(c.in, shape.height, gather.rows);
+  shape.width = read_indices(c.in, shape.width, gather.columns);
+  shape.channels = read_indices(c.in, shape.channels, gather.channels);
+  return {std::move(gather), shape, c.range(0)};
+}
+
 using Read = Output (*)(const Context&);
 
 template <class... Kinds>

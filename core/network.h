@@ -103,10 +103,21 @@ struct Pad {
   int32_t value = 0;
 };
 
+// Rows, columns and channels of the input in another order, left out or repeated. A list without entries stands for
+// all of them in order.
+struct Gather {
+  std::vector<int32_t> rows, columns, channels;
+};
+
+// What a list of a Gather says: where entry i comes from.
+inline int32_t index_at(const std::vector<int32_t>& indices, int32_t i) {
+  return indices.empty() ? i : indices[size_t(i)];
+}
+
 // The kinds of layers there are, in the order of their numbers in the canonical bytes, from 1 on. Readers and kernels
 // are looked up by these types; a kind without them does not compile.
 using Operation = std::variant<Conv, Add, MaxPool, AvgPool, Requantise, Concat, Pad, ConvDouble, RequantiseDouble,
-                               CodeTable, Mul, ScaledAdd>;
+                               CodeTable, Mul, ScaledAdd, Gather>;
 
 template <class... Kinds>
 bool is_any(const Operation& operation) {

@@ -24,6 +24,7 @@ from intrs.network import (
     Concat,
     Conv,
     ConvDouble,
+    Gather,
     Layer,
     MaxPool,
     Mul,
@@ -37,7 +38,7 @@ from intrs.network import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -266,6 +267,11 @@ class _Builder:
         pad = [int(self.rng.integers(0, min(3, most) + 1)) for most in room]
         return self._push(Pad((x,), (pad[0], pad[1], pad[2], pad[3]), self._code()))
 
+    def _gather(self, x: int) -> int:
+        most = MOST_SIDE_AFTER_PADDING, MOST_SIDE_AFTER_PADDING, MOST_CHANNELS_AFTER_CONCAT
+        sides = zip(self.shapes[x], most, strict=True)
+        return self._push(Gather((x,), *(_random_indices(self.rng, *sizes) for sizes in sides)))
+
 
 MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how often, and what appends one
     Conv: (5, _Builder._conv),
@@ -280,6 +286,7 @@ MAKERS: dict[type[Layer], tuple[int, Callable[[_Builder, int], int]]] = {  # how
     CodeTable: (1, _Builder._table),
     Mul: (2, _Builder._mul),
     ScaledAdd: (2, _Builder._scaled_add),
+    Gather: (2, _Builder._gather),
 }
 KINDS = tuple(kind for kind, (often, _) in MAKERS.items() for _ in range(often))
 
@@ -422,6 +429,21 @@ def _random_table(rng: np.random.Generator) -> NDArray[np.int8]:
     return np.asarray(np.clip(found.round(), *INT8), np.int8)
 
 
+def _random_indices(rng: np.random.Generator, size: int, most: int) -> NDArray[np.int32]:
+    """None, or as slices, flips, repetitions and shuffles are, or without any order."""
+    start, step = int(rng.integers(size)), int(rng.choice([1, 1, 2, 3]))
+    ways: tuple[Sequence[int] | NDArray[Any], ...] = (
+        [],
+        range(start, size, step),
+        range(0, size, 2),
+        range(size)[::-1],
+        np.repeat(np.arange(size), rng.integers(1, 4))[:most],
+        np.arange(size).reshape(-1, 2 if size % 2 == 0 else 1).T.ravel(),
+        rng.integers(0, size, rng.integers(1, most + 1)),
+    )
+    return np.array(ways[rng.choice(len(ways), p=[0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])], np.int32)
+
+
 def _quantiser_traits(q: Quantiser) -> Iterator[str]:
     yield "square image" if q.height == q.width else "non-square image"
     if len(set(q.multiplier.tolist())) > 1:
@@ -452,10 +474,27 @@ def _layer_traits(layer: Layer, shapes: list[Shape]) -> Iterator[str]:
         small, large = sorted(layer.multipliers)
         yield "very different multipliers" if large > 1000 * max(small, 1) else "like multipliers"
         yield "the same tensor twice" if layer.inputs[0] == layer.inputs[1] else "two tensors"
+    if isinstance(layer, Gather):
+        yield from _gather_traits(layer, shapes[0])
     if isinstance(layer, Concat):
         yield f"of {len(layer.inputs)}"
     if isinstance(layer, Pad) and any(layer.pad):
         yield "by something"
+
+
+def _gather_traits(layer: Gather, shape: Shape) -> Iterator[str]:
+    for name, size in zip(("rows", "columns", "channels"), shape, strict=True):
+        found = getattr(layer, name)
+        if len(found) == 0:
+            yield f"all {name}"
+        elif np.array_equal(found, np.arange(found[0], found[0] + len(found))):
+            yield f"a part of the {name}" if len(found) < size else f"all {name}, listed"
+        elif (np.diff(found) > 0).all():
+            yield f"{name} left out"
+        elif len(set(found.tolist())) < len(found):
+            yield f"{name} repeated"
+        else:
+            yield f"{name} in another order"
 
 
 def _conv_traits(layer: Conv) -> Iterator[str]:

@@ -18,6 +18,7 @@ from intrs.network import (
     CodeTable,
     Concat,
     Conv,
+    Gather,
     Layer,
     MaxPool,
     Mul,
@@ -168,6 +169,16 @@ def _(layer: Concat, *inputs: Ints) -> Ints:
 @run.register
 def _(layer: Pad, x: Ints) -> Ints:
     return padded(x, layer.pad, layer.value)
+
+
+@run.register
+def _(layer: Gather, x: Ints) -> Ints:
+    every = (np.arange(size) for size in x.shape[1:])
+    rows, columns, channels = (
+        list(found) or all_of_it
+        for found, all_of_it in zip((layer.rows, layer.columns, layer.channels), every, strict=True)
+    )
+    return np.asarray(x[np.ix_(np.arange(len(x)), rows, columns, channels)])
 
 
 def padded(x: Ints, pad: tuple[int, int, int, int], value: int) -> Ints:

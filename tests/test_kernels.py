@@ -10,7 +10,7 @@ import pytest
 from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of, twice
 
 from intrs import _core
-from intrs.network import AvgPool, CodeTable, Conv, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd
+from intrs.network import AvgPool, CodeTable, Conv, Gather, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,21 @@ def images(shape: tuple[int, int, int], n: int = 19) -> NDArray[Any]:
     drawn[2].flat[::2], drawn[2].flat[1::2] = 0, 255
     drawn[3] = 10**6
     return drawn
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("channels", [1, 4, 7, 12, 21])
+def test_gathered_channels(kernels: str, channels: int) -> None:
+    """Every part that lies together, from any channel on, and orders that mix quads."""
+    every = np.arange(channels, dtype=np.int32)
+    lists = [every[first:end] for first in range(0, channels, 3) for end in {first + 1, first + 4, channels}]
+    lists += [every[::-1], every[::2], np.repeat(every, 3), RNG.integers(0, channels, 19).astype(np.int32)]
+    for i, found in enumerate(lists):
+        columns = every[:0] if i % 2 else np.array([2, 0, 0, 1], np.int32)
+        layer = Gather((0,), channels=found, columns=columns)
+        shape = layer.output_shape((2, 3, channels))
+        net = network(layer, scores_of(1, shape), height=2, width=3, channels=channels)
+        agree(net, images((2, 3, channels), 17), kernels)
 
 
 EXTREME: dict[str, Callable[[tuple[int, ...]], NDArray[Any]]] = {

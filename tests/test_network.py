@@ -24,6 +24,7 @@ from intrs.network import (
     AvgPool,
     CodeTable,
     Concat,
+    Gather,
     Layer,
     MaxPool,
     Mul,
@@ -74,6 +75,12 @@ REFUSED: list[tuple[str, Layer]] = [
     ("rescaled result could leave", Requantise((0,), 0, rescale(2), 0)),
     ("wrong number of inputs", MaxPool((0, 0), (2, 2), (1, 1), (0, 0, 0, 0))),
     ("padding value", Pad((0,), (1, 1, 1, 1), 200)),
+    ("indices lies outside", Gather((0,), rows=full(1, 4))),
+    ("indices lies outside", Gather((0,), columns=full(2, -1))),
+    ("indices lies outside", Gather((0,), channels=np.arange(4, dtype=np.int32))),
+    ("number of indices", Gather((0,), channels=full(2**16 + 1, 0))),
+    ("output is too large", Gather((0,), full(2**14, 0), full(2**14, 0))),
+    ("wrong number of inputs", Gather((0, 0), full(1, 0))),
 ]
 
 

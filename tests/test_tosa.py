@@ -100,6 +100,11 @@ WANTED = {
     ),
     "Concat": ("of 2", "of 3", "of 4"),
     "Pad": ("by something",),
+    "Gather": tuple(
+        trait.format(axis)
+        for axis in ("rows", "columns", "channels")
+        for trait in ("all {}", "a part of the {}", "{} left out", "{} repeated", "{} in another order")
+    ),
 }
 WANTED_ANYWHERE = {
     *("square image", "non-square image", "height of 1", "width of 1", "channels of 1", "odd channels"),

@@ -7,7 +7,7 @@
 //
 // V has:
 //   kLanes, kFlip            samples in a vector; 0x80 if bytes are stored unsigned, 0 if signed
-//   Vec, Words, Scale        a vector; the same for ChaCha20; what `rescale` needs for one channel
+//   Vec, Words, Scale        a vector; the same as 32-bit words; what `rescale` needs for one channel
 //   load, store, broadcast   whole vectors; broadcast of one int32 to all lanes
 //   add, sub, mul, ...       32-bit lanes; shift_right is arithmetic
 //   channel<k>(v)            byte k of each lane as int32, sign or zero extended as stored

@@ -13,6 +13,7 @@ template <class V>
 struct LanesLayers {
   using Vec = typename V::Vec;
   using Scale = typename V::Scale;
+  using Words = typename V::Words;
   using Plain = LanesPlain<V>;
   static constexpr int32_t kBytes = V::kLanes * kQuad;  // of a vector
 
@@ -167,6 +168,57 @@ struct LanesLayers {
         first += inputs[i].shape.channels;
       }
     });
+  }
+
+  static Words load_words(const uint8_t* from) {
+    static_assert(sizeof(Words) == kBytes, "a vector of samples is a vector of words");
+    Words words;
+    std::memcpy(&words, from, sizeof words);
+    return words;
+  }
+
+  // The four channels of an input that become a quad of the output.
+  struct Picked {
+    int64_t offset[kQuad];  // bytes of their quads from the pixel
+    int32_t shift[kQuad];   // bits within a lane
+    bool whole = true;      // all from one quad, in order
+
+    Picked(const Gather& op, int32_t first, int32_t channels) {
+      for (int32_t k = 0; k < kQuad; ++k) {
+        const int32_t channel = first + k < channels ? index_at(op.channels, first + k) : k;  // beyond the last: any
+        offset[k] = first + k < channels ? int64_t{channel / kQuad} * kBytes : offset[0];
+        shift[k] = 8 * (channel % kQuad);
+        whole = whole && offset[k] == offset[0] && shift[k] == 8 * k;
+      }
+    }
+
+    void copy(const uint8_t* from, uint8_t* to) const {
+      Words joined = {};
+      for (int32_t k = 0; k < kQuad; ++k) joined |= (load_words(from + offset[k]) >> shift[k] & 255) << 8 * k;
+      std::memcpy(to, &joined, sizeof joined);
+    }
+  };
+
+  static void gather_row(const Gather& op, const uint8_t* row, int64_t pixel, uint8_t* to, const Out& out) {
+    if (op.channels.empty() && op.columns.empty()) {
+      std::memcpy(to, row, size_t(out.shape.width * out.pixel));
+      return;
+    }
+    for (int32_t first = 0; first < out.shape.channels; first += kQuad, to += kBytes) {
+      const Picked picked(op, first, out.shape.channels);
+      for (int32_t x = 0; x < out.shape.width; ++x) {
+        const uint8_t* from = row + index_at(op.columns, x) * pixel;
+        picked.whole ? V::store(to + x * out.pixel, V::load(from + picked.offset[0]))
+                     : picked.copy(from, to + x * out.pixel);
+      }
+    }
+  }
+
+  static void run(const Gather& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      gather_row(op, in.at(index_at(op.rows, y), 0), in.pixel, out.at(y, 0), out);
+    }
   }
 
   static void run(const Pad& op, const Inputs& inputs, Out out) {

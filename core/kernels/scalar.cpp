@@ -202,6 +202,14 @@ struct Scalar {
     }
   }
 
+  static void run(const Gather& op, const Inputs& inputs, Out out) {
+    const In in = inputs[0];
+    for_places(out.shape, [&](int32_t y, int32_t x, int32_t c) {
+      const int8_t* from = codes(in, index_at(op.rows, y), index_at(op.columns, x), index_at(op.channels, c));
+      std::copy_n(from, kLanes, codes(out, y, x, c));
+    });
+  }
+
   static KernelSet set(const char* name, bool test_only) {
     KernelSet set = {};
     set.name = name;

@@ -89,6 +89,14 @@ void append_pointwise(Network& n, Random& random) {
   append(n, ScaledAdd{5, 7, 20, -9, -128, 100, true, b, a, sum}, {2, pixel}, {9, 7, 10});
 }
 
+// Channels in any order, and a part of them that begins within a quad; rows and columns left out, turned round,
+// repeated.
+void append_gathered(Network& n) {
+  append(n, Gather{{}, {}, {9, 0, 5, 1, 6, 2, 7, 3, 8, 4, 4}}, {2}, {9, 7, 11});
+  append(n, Gather{{0, 2, 4, 6, 8}, {6, 5, 4, 3, 2, 1, 0, 0}, {3, 4, 5, 6, 7}}, {2}, {5, 8, 5});
+  append(n, Gather{{1, 1, 0}, {}, {}}, {2}, {3, 7, 10});
+}
+
 }  // namespace
 
 Network check_kinds() {
@@ -107,6 +115,7 @@ Network check_kinds() {
   append(n, check_conv(random, 30, 30, 1, check_window(3, 1, 1)), {4}, {9, 7, 30});   // tiles, two in a row
   append_double(n, random);
   append_pointwise(n, random);
+  append_gathered(n);
   append(n, check_scores(random, n.shapes[9]), {9}, {1, 1, 6});
   return n;
 }
@@ -121,10 +130,11 @@ Network check_rows() {
   append(n, check_conv(random, 16, 16, 16, check_window(3, 2, 1)), {3}, {7, 2, 16});  // depthwise
   append(n, Requantise{5, 9, -100, 101, {{1518500250}, {31}}}, {4}, {7, 2, 16});
   append(n, check_conv(random, 16, 16, 1, {3, 3, 1, 1, 2, 2, 2, 2, 2, 2}), {5}, {7, 2, 16});  // dilated
-  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {6, 1}, {7, 2, 16});
-  Conv scores = check_scores(random, n.shapes[7]);
+  append(n, Gather{{}, {1, 0}, {0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15}}, {6}, {7, 2, 16});
+  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {7, 1}, {7, 2, 16});
+  Conv scores = check_scores(random, n.shapes[8]);
   scores.rescale = {{1 << 30}, {30}};  // no rounding: any other code gives other scores
-  append(n, std::move(scores), {7}, {1, 1, 6});
+  append(n, std::move(scores), {8}, {1, 1, 6});
   return n;
 }
 

@@ -91,6 +91,7 @@ int64_t kept(const Program& program, const Stage& stage) {
 bool by_rows(const Program& program, size_t layer) {
   const Operation& operation = program.network.layers[layer].operation;
   if (const Conv* conv = conv_of(operation)) return program.packed[layer] && !conv->wide;
+  if (const Gather* gather = std::get_if<Gather>(&operation)) return gather->rows.empty();
   return is_any<Add, Requantise, RequantiseDouble, CodeTable, Mul, ScaledAdd>(operation);
 }
 

@@ -20,6 +20,7 @@ from intrs.network import (
     CodeTable,
     Concat,
     Conv,
+    Gather,
     MaxPool,
     Mul,
     Pad,
@@ -212,6 +213,47 @@ def _concat(layer: Concat, graph: _Graph, *inputs: _Value) -> _Value:
 @write.register
 def _pad(layer: Pad, graph: _Graph, x: _Value) -> _Value:
     return _frame(graph, x, layer.pad, layer.value)
+
+
+@write.register
+def _gather(layer: Gather, graph: _Graph, x: _Value) -> _Value:
+    """SLICE of what lies together, then GATHER of pixels, and of channels, if anything is in another order."""
+    start, shape, others = [0] * 4, list(x.shape), {}
+    for axis, indices in enumerate((layer.rows, layer.columns, layer.channels), 1):
+        if len(indices) and np.array_equal(indices, np.arange(indices[0], indices[0] + len(indices))):
+            start[axis], shape[axis] = int(indices[0]), len(indices)
+        elif len(indices):
+            others[axis] = indices
+    x = _slice(graph, x, start, shape)
+    if others.keys() - {CHANNELS}:
+        x = _gather_pixels(graph, x, *(others.get(axis, np.arange(shape[axis])) for axis in (1, 2)))
+    return _gather_channels(graph, x, others[CHANNELS]) if CHANNELS in others else x
+
+
+def _gather_pixels(graph: _Graph, x: _Value, rows: NDArray[Any], columns: NDArray[Any]) -> _Value:
+    _, height, width, channels = x.shape
+    taken = _take(graph, _reshape(graph, x, (1, height * width, channels)), (rows[:, None] * width + columns).ravel())
+    return _reshape(graph, taken, (1, len(rows), len(columns), channels))
+
+
+def _gather_channels(graph: _Graph, x: _Value, channels: NDArray[Any]) -> _Value:
+    _, height, width, count = x.shape
+    x = _swap(graph, _reshape(graph, x, (1, height * width, count)))
+    return _reshape(graph, _swap(graph, _take(graph, x, channels)), (1, height, width, len(channels)))
+
+
+def _take(graph: _Graph, x: _Value, indices: NDArray[Any]) -> _Value:
+    """GATHER of rows of a matrix (1, rows, columns)."""
+    return graph.apply("GATHER", [x, graph.constant(indices[None], "INT32")], (1, len(indices), x.shape[2]), "INT8")
+
+
+def _swap(graph: _Graph, x: _Value) -> _Value:
+    """A matrix with rows for columns."""
+    return graph.apply("TRANSPOSE", [x], (1, x.shape[2], x.shape[1]), "INT8", ([0, 2, 1],))
+
+
+def _reshape(graph: _Graph, x: _Value, shape: Sequence[int]) -> _Value:
+    return graph.apply("RESHAPE", [x, graph.constant(shape, "SHAPE")], shape, "INT8")
 
 
 def _broadcast(a: _Value, b: _Value) -> tuple[int, ...]:

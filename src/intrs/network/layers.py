@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from intrs.errors import ModelError
 from intrs.network.parts import Array, Dims, Flag, Int, Ints, Nested, Part, Record, Source, fit_integers, integers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Int8 = NDArray[np.int8]
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, int, int]
 INT8 = (-128, 127)
+
+
+def _int32s(name: str) -> tuple[Part, Part]:
+    """A list of int32 of any length."""
+    return Dims(name, 1), Array(name, "<i4", lambda sizes: sizes[name])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,8 +46,7 @@ class Rescale(Record):
     multiplier: Int32
     shift: Int8
     LAYOUT: ClassVar[tuple[Part, ...]] = (
-        Dims("multiplier", 1),
-        Array("multiplier", "<i4", lambda sizes: sizes["multiplier"]),
+        *_int32s("multiplier"),
         Array("shift", "i1", lambda sizes: sizes["multiplier"]),
     )
 
@@ -339,6 +344,29 @@ class ScaledAdd(Layer):
 
     def output_shape(self, *inputs: Shape) -> Shape:
         return _broadcast(*inputs)
+
+
+def _all_of_them() -> Int32:
+    return np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gather(Layer):
+    """Rows, columns and channels in another order, left out or repeated: slices, flips, shuffles, repetition.
+
+    The code at (y, x, c) is that of the input at (rows[y], columns[x], channels[c]); a list without entries, the
+    default, stands for all of them in order.
+    """
+
+    rows: Int32 = field(default_factory=_all_of_them)
+    columns: Int32 = field(default_factory=_all_of_them)
+    channels: Int32 = field(default_factory=_all_of_them)
+    KIND: ClassVar[int] = 13
+    LAYOUT: ClassVar[tuple[Part, ...]] = (*_int32s("rows"), *_int32s("columns"), *_int32s("channels"))
+
+    def output_shape(self, *inputs: Shape) -> Shape:
+        height, width, channels = inputs[0]
+        return len(self.rows) or height, len(self.columns) or width, len(self.channels) or channels
 
 
 def _all_kinds(kind: type[Layer]) -> Iterator[type[Layer]]:

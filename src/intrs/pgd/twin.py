@@ -23,6 +23,7 @@ from intrs.network import (
     CodeTable,
     Concat,
     Conv,
+    Gather,
     Layer,
     MaxPool,
     Mul,
@@ -232,6 +233,19 @@ def _(layer: Concat, *_: Shape) -> Step:
 @_step.register
 def _(layer: Pad, *_: Shape) -> Step:
     return lambda x: _padded(x, layer.pad, float(layer.value))
+
+
+@_step.register
+def _(layer: Gather, *_: Shape) -> Step:
+    indices = [(2, layer.rows), (3, layer.columns), (1, layer.channels)]
+    chosen = [(axis, torch.from_numpy(found.astype(np.int64))) for axis, found in indices if len(found)]
+
+    def step(x: Tensor) -> Tensor:
+        for axis, found in chosen:
+            x = x.index_select(axis, found)
+        return x
+
+    return step
 
 
 def _quantiser(q: Quantiser) -> Step:
