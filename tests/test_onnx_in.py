@@ -559,6 +559,19 @@ def test_large_networks_load_in_seconds(tmp_path: Path) -> None:
     assert (len(network.layers), network.classes, network.shapes[1]) == (72, 1000, (112, 112, 64))
 
 
+def test_a_slice_of_all_elements_lists_none_of_them(tmp_path: Path) -> None:
+    """A file of some hundred bytes may describe an axis of 2**26 places."""
+    g = Quantized(np.random.default_rng(5), (1, 2**13, 2**13))
+    x = g.rounded("image", 0.0078, 121)
+    model = g.model(sliced([1], [2**40], [1])(g, g.node("Flatten", x)))
+    path = saved(model, tmp_path)
+    tracemalloc.start()
+    with pytest.raises(IntrsError, match="not height, width or channels alone"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
+
+
 # ---- refusals -------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -52,14 +53,14 @@ def atom_of(x: View, axis: int) -> Whole | None:
     return atom
 
 
-def along(net: Builder, node: Node, x: View, axis: int, indices: Indices) -> View:
-    """The values at these places of an axis."""
-    if np.array_equal(indices, np.arange(x.dims[axis])):
+def along(net: Builder, node: Node, x: View, axis: int, indices: range | Indices) -> View:
+    """The values at these places of an axis. They are listed only if the axis is one that can be taken apart."""
+    if isinstance(indices, range) and indices == range(x.dims[axis]):
         return x
     atom = atom_of(x, axis)
     if atom is None:
         raise Refusal(f"it repeats or empties axis {axis} of shape {x.dims}")
-    return pick(net, node, x, {atom: indices})
+    return pick(net, node, x, {atom: np.asarray(indices)})
 
 
 def in_order(net: Builder, node: Node, x: View) -> View:
@@ -93,7 +94,7 @@ def _slice(net: Builder, node: Node, inputs: Inputs) -> Value:
     const.check_slices(starts, ends, axes, steps)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         number = x.axis(axis)
-        x = along(net, node, x, number, np.arange(x.dims[number])[const.part(start, end, step, x.dims[number])])
+        x = along(net, node, x, number, range(x.dims[number])[const.part(start, end, step, x.dims[number])])
     return x
 
 
@@ -106,13 +107,12 @@ def _split(net: Builder, node: Node, inputs: Inputs) -> list[Value]:
     sizes = inputs.integers(1) or node.integers("split") or [min(each, size - i * each) for i in range(parts)]
     if len(sizes) != parts or parts > MAX_PARTS or min(sizes) < 1 or sum(sizes) != size:
         raise Refusal(f"it cuts axis {axis} of shape {dims_of(x)} in parts of {tuple(sizes)}, which do not fit")
-    ends = np.cumsum(sizes)
-    spans = [np.arange(end - size, end) for end, size in zip(ends.tolist(), sizes, strict=True)]
+    spans = [range(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
     if isinstance(x, View):
         return [along(net, node, x, axis, span) for span in spans]
     if not isinstance(x, np.ndarray):
         raise Refusal("it cuts a quantised constant")
-    return [const.gather(x, span, axis) for span in spans]
+    return [const.slices(x, [span.start], [span.stop], [axis], [1]) for span in spans]
 
 
 @operator("Gather")
