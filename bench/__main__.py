@@ -24,6 +24,7 @@ RUN: dict[str, Callable[[Context], dict[str, Any]]] = {
     "compare": compare.resnet20,
     "avx2": compare.resnet20_avx2,
     "large": compare.large,
+    "mobile": compare.mobile,
     "threads": scaling.threads,
     "samples": scaling.samples,
     "sizes": scaling.sizes,
@@ -31,6 +32,7 @@ RUN: dict[str, Callable[[Context], dict[str, Any]]] = {
     "peak": peak.run,
     "memory": footprint.run,
     "sparse": scaling.sparse,
+    "double": scaling.double,
 }
 
 

@@ -178,3 +178,8 @@ def resnet20_avx2(context: Context) -> dict[str, Any]:
 def large(context: Context) -> dict[str, Any]:
     """ResNet-50 and MobileNetV2 at 224 x 224."""
     return {name: run(context, large_rows(context, name)) for name in ("resnet50", "mobilenetv2")}
+
+
+def mobile(context: Context) -> dict[str, Any]:
+    """MobileNetV3-Small and EfficientNet-Lite0 at 224 x 224: 5x5 depthwise layers, squeeze and excite, h-swish."""
+    return {name: run(context, large_rows(context, name)) for name in ("mobilenetv3", "efficientnetlite0")}

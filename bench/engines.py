@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,20 @@ class Intrs(Engine):
         threads, kernels = self.settings.threads, self.settings.kernels
         drawn = self.votes.Samples(1, self.calls, 0, samples)
         self.votes.count(self.network, self.image, self.noise, drawn, threads=threads, kernels=kernels)
+
+
+class IntrsTwice(Intrs):
+    """The same network with every RESCALE of a Conv rounding twice, as TFLite's do."""
+
+    def __init__(self, settings: Settings) -> None:
+        from intrs.network import Conv, ConvDouble, Network
+
+        super().__init__(settings)
+        layers = [
+            ConvDouble(**{f.name: getattr(layer, f.name) for f in fields(layer)}) if type(layer) is Conv else layer
+            for layer in self.network.layers
+        ]
+        self.network = Network(self.network.quantiser, tuple(layers))
 
 
 class Batches(Engine):
@@ -217,6 +231,7 @@ class Cohen(Engine):
 
 ENGINES: dict[str, Callable[[Settings], Engine]] = {
     "intrs": Intrs,
+    "intrs, twice": IntrsTwice,
     "onnxruntime": onnx_runtime,
     "openvino": OpenVino,
     "torch": torch_eager,

@@ -121,6 +121,9 @@ class Graph:
     def relu(self, x: Tensor) -> Tensor:
         return self.node("Relu", [x.name], f"{x.name}.relu", x.shape)
 
+    def hard_swish(self, x: Tensor) -> Tensor:
+        return self.node("HardSwish", [x.name], f"{x.name}.hardswish", x.shape)
+
     def relu6(self, x: Tensor) -> Tensor:
         limits = [
             self.constant(f"{x.name}.{end}", np.array(value, np.float32)) for end, value in (("low", 0), ("high", 6))
@@ -137,8 +140,12 @@ class Graph:
 
     def classify(self, x: Tensor, classes: int) -> None:
         channels = x.shape[0]
-        pooled = self.node("GlobalAveragePool", [x.name], "pool", (channels, 1, 1))
-        flat = self.node("Flatten", [pooled.name], "flat", (channels, 1, 1), axis=1)
+        self.scores(self.node("GlobalAveragePool", [x.name], "pool", (channels, 1, 1)), classes)
+
+    def scores(self, x: Tensor, classes: int) -> None:
+        """One score per class from a single pixel."""
+        channels = x.shape[0]
+        flat = self.node("Flatten", [x.name], "flat", (channels, 1, 1), axis=1)
         self.node("Gemm", [flat.name, *self.affine("fc", (classes, channels))], OUTPUT, (classes, 1, 1), transB=1)
 
     def model(self, size: int, classes: int) -> onnx.ModelProto:
@@ -190,10 +197,10 @@ def resnet50(weights: Weights, size: int = 224) -> onnx.ModelProto:
     return g.model(size, 1000)
 
 
-def _inverted_residual(g: Graph, x: Tensor, name: str, expand: int, cout: int, stride: int) -> Tensor:
+def _inverted_residual(g: Graph, x: Tensor, name: str, expand: int, cout: int, stride: int, kernel: int = 3) -> Tensor:
     hidden = x.shape[0] * expand
     y = g.relu6(g.conv(x, f"{name}.expand", hidden, 1)) if expand != 1 else x
-    y = g.relu6(g.conv(y, f"{name}.depthwise", hidden, 3, stride, groups=hidden))
+    y = g.relu6(g.conv(y, f"{name}.depthwise", hidden, kernel, stride, groups=hidden))
     y = g.conv(y, f"{name}.project", cout, 1)
     return g.add(y, x, f"{name}.add") if stride == 1 and cout == x.shape[0] else y
 
@@ -210,10 +217,64 @@ def mobilenet_v2(weights: Weights, size: int = 224) -> onnx.ModelProto:
     return g.model(size, 1000)
 
 
+def _squeeze_excite(g: Graph, x: Tensor, name: str) -> Tensor:
+    """Every channel times a factor in 0 .. 1 that depends on the means of all channels."""
+    channels = x.shape[0]
+    hidden = max(8, int(channels / 4 + 4) // 8 * 8)
+    y = g.node("GlobalAveragePool", [x.name], f"{name}.mean", (channels, 1, 1))
+    y = g.conv(g.relu(g.conv(y, f"{name}.squeeze", hidden, 1)), f"{name}.excite", channels, 1)
+    y = g.node("HardSigmoid", [y.name], f"{name}.gate", y.shape, alpha=1 / 6)
+    return g.node("Mul", [x.name, y.name], f"{name}.scaled", x.shape)
+
+
+def _block_v3(g: Graph, x: Tensor, name: str, kernel: int, hidden: int, cout: int, form: str, stride: int) -> Tensor:
+    """An inverted residual of MobileNetV3; form: R(elu) or H(ardSwish), and S to squeeze and excite."""
+    activation = g.relu if "R" in form else g.hard_swish
+    y = activation(g.conv(x, f"{name}.expand", hidden, 1)) if hidden != x.shape[0] else x
+    y = activation(g.conv(y, f"{name}.depthwise", hidden, kernel, stride, groups=hidden))
+    y = _squeeze_excite(g, y, f"{name}.se") if "S" in form else y
+    y = g.conv(y, f"{name}.project", cout, 1)
+    return g.add(y, x, f"{name}.add") if stride == 1 and cout == x.shape[0] else y
+
+
+def mobilenet_v3_small(weights: Weights, size: int = 224) -> onnx.ModelProto:
+    """MobileNetV3-Small of width 1."""
+    g = Graph(weights)
+    x = g.hard_swish(g.conv(Tensor(INPUT, (3, size, size)), "stem", 16, 3, 2))
+    blocks = (
+        *((3, 16, 16, "RS", 2), (3, 72, 24, "R", 2), (3, 88, 24, "R", 1), (5, 96, 40, "HS", 2), (5, 240, 40, "HS", 1)),
+        *((5, 240, 40, "HS", 1), (5, 120, 48, "HS", 1), (5, 144, 48, "HS", 1), (5, 288, 96, "HS", 2)),
+        *((5, 576, 96, "HS", 1), (5, 576, 96, "HS", 1)),
+    )
+    for i, block in enumerate(blocks):
+        x = _block_v3(g, x, f"block{i}", *block)
+    x = g.hard_swish(g.conv(x, "head", 576, 1))
+    x = g.node("GlobalAveragePool", [x.name], "pool", (576, 1, 1))
+    g.scores(g.hard_swish(g.conv(x, "features", 1024, 1)), 1000)
+    return g.model(size, 1000)
+
+
+def efficientnet_lite0(weights: Weights, size: int = 224) -> onnx.ModelProto:
+    """EfficientNet-Lite0: Relu6 for swish, and nothing is squeezed."""
+    g = Graph(weights)
+    x = g.relu6(g.conv(Tensor(INPUT, (3, size, size)), "stem", 32, 3, 2))
+    stages = (
+        *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5)),
+        *((6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
+    )
+    for stage, (expand, width, blocks, stride, kernel) in enumerate(stages):
+        for block in range(blocks):
+            x = _inverted_residual(g, x, f"stage{stage}.{block}", expand, width, stride if block == 0 else 1, kernel)
+    g.classify(g.relu6(g.conv(x, "head", 1280, 1)), 1000)
+    return g.model(size, 1000)
+
+
 BUILDERS: dict[str, Callable[[Weights, int], onnx.ModelProto]] = {
     "resnet20": resnet20,
     "resnet50": resnet50,
     "mobilenetv2": mobilenet_v2,
+    "mobilenetv3": mobilenet_v3_small,
+    "efficientnetlite0": efficientnet_lite0,
 }
 
 

@@ -107,6 +107,11 @@ def sparse(found: Results) -> list[str]:
     return table(["images/s", "dense", "half of the groups of four zero", "ratio"], rows)
 
 
+def double(found: Results) -> list[str]:
+    rows = [[k, spread(r["once"]), spread(r["twice"]), spread(r["relative"], 3)] for k, r in found["kernels"].items()]
+    return table(["images/s, 1 thread", "rounding once", "rounding twice", "ratio"], rows)
+
+
 def stages(found: Results) -> list[str]:
     kernels = found["kernels"]
     rows = [
@@ -153,6 +158,7 @@ SECTIONS: dict[str, Section] = {
     "compare": ("ResNet-20 for CIFAR", compare),
     "avx2": ("ResNet-20 for CIFAR, as on a machine with AVX2 only", compare),
     "large": ("224 x 224, int8, one file for all", large),
+    "mobile": ("Mobile networks at 224 x 224, int8, one file for all", large),
     "threads": ("Threads", threads),
     "samples": ("Number of samples", samples),
     "sizes": ("Image size", sizes),
@@ -160,6 +166,7 @@ SECTIONS: dict[str, Section] = {
     "peak": ("Share of the machine's peak", peak),
     "memory": ("Memory", memory),
     "sparse": ("Zeros among the weights", sparse),
+    "double": ("Two roundings", double),
 }
 
 

@@ -1,7 +1,8 @@
-"""How the speed of intrs changes with threads, number of samples, image size and zeros among the weights."""
+"""How the speed of intrs changes with threads, samples, image size, zeros among the weights, and two roundings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.processes import in_turns, median_and_range, others, rates, ratios, started, timed_in_turns
@@ -67,3 +68,15 @@ def sparse(context: Context) -> dict[str, Any]:
             row = {"dense": rates(dense), "sparse": rates(zeros), "speedup": ratios(zeros, dense)}
             table[f"{name}, {kernels}"] = row | {"others": others(dense, zeros)}
     return {"networks": table}
+
+
+def double(context: Context) -> dict[str, Any]:
+    """ResNet-20 with Convs that round twice against the same with Convs that round once, one thread."""
+    table = {}
+    for kernels in context.fast_kernels:
+        once = context.intrs(kernels, 1)
+        settings = [once, replace(once, engine="intrs, twice")]
+        first, second = timed_in_turns(settings, context.seconds, context.rounds)
+        row = {"once": rates(first), "twice": rates(second), "relative": ratios(second, first)}
+        table[kernels] = row | {"others": others(first, second)}
+    return {"kernels": table}

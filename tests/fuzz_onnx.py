@@ -127,6 +127,7 @@ def change_attribute(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
     node = pick(graph.node, rng)
     known = ["axis", "axes", "group", "pads", "strides", "dilations", "kernel_shape", "perm", "auto_pad", "ceil_mode"]
     known += ["alpha", "beta", "to", "keepdims", "transA", "transB", "count_include_pad", "value", "block_size", "mode"]
+    known += ["starts", "ends", "split", "blocksize", "nearest_mode", "coordinate_transformation_mode", "sizes"]
     name = pick(node.attribute, rng).name if node.attribute and rng.random() < 0.7 else pick(known, rng)
     for old in [a for a in node.attribute if a.name == name]:
         node.attribute.remove(old)

@@ -400,7 +400,117 @@ def channels_last_matmul(g: Quantized, x: str) -> str:
     return g.node("Transpose", product, perm=[0, 3, 1, 2])
 
 
+def stacked(g: Quantized, x: str, axis: int) -> str:
+    """Joined along height or width: a part of the input, a Conv and the input, on three grids."""
+    first = sliced([1], [3], [axis])(g, x)
+    return g.node("Concat", first, g.rounded(conv(6, 6, 1, 1)(g, x), 0.03, 100), x, axis=axis)
+
+
+def sliced(starts: list[int], ends: list[int], axes: list[int], steps: list[int] | None = None) -> Build:
+    def build(g: Quantized, x: str) -> str:
+        lists = (starts, ends, axes, steps or [1] * len(starts))
+        return g.node("Slice", x, *(g.ints(*values) for values in lists))
+
+    return build
+
+
+def split(g: Quantized, x: str, *sizes: int, **attributes: Any) -> list[str]:
+    """The outputs of a Split."""
+    parts = len(sizes) or int(attributes.pop("parts"))
+    first = g.node("Split", x, *([g.ints(*sizes)] if sizes else []), **attributes)
+    names = [first, *(f"{first}_{i}" for i in range(1, parts))]
+    g.nodes[-1].output[:] = names
+    return names
+
+
+def swapped_parts(g: Quantized, x: str) -> str:
+    """Parts of unequal size in another order, one of them after a Conv: as ShuffleNet has them."""
+    a, b, c = split(g, x, 1, 3, 2, axis=1)
+    return g.node("Concat", c, g.rounded(conv(4, 3, 1, 1)(g, b), 0.01, 100), a, axis=1)
+
+
+def shuffled(g: Quantized, x: str) -> str:
+    x = g.node("Reshape", x, g.ints(0, 2, 3, 9, 8))
+    return g.node("Reshape", g.node("Transpose", x, perm=[0, 2, 1, 3, 4]), g.ints(0, -1, 9, 8))
+
+
+def shuffled_channels_last(g: Quantized, x: str) -> str:
+    x = g.node("Reshape", g.node("Transpose", x, perm=[0, 2, 3, 1]), g.ints(0, 72, 3, 2))
+    x = g.node("Reshape", g.node("Transpose", x, perm=[0, 1, 3, 2]), g.ints(0, 9, 8, 6))
+    return g.node("Transpose", x, perm=[0, 3, 1, 2])
+
+
+def shortcut_a(g: Quantized, x: str) -> str:
+    """The shortcut of an option-A ResNet: every second row and column, and channels of zeros around."""
+    x = sliced([0], [2**62], [2], [2])(g, x)
+    x = sliced([0], [2**62], [3], [2])(g, x)
+    return pad(0, 3, 0, 0, 0, 2, 0, 0)(g, x)
+
+
+def shape_of(g: Quantized, x: str, *sizes: int) -> str:
+    """The shape of x with other sizes at its end, computed as exporters do."""
+    kept = g.node("Slice", g.node("Shape", x), g.ints(0), g.ints(4 - len(sizes)), g.ints(0))
+    return g.node("Concat", kept, g.ints(*sizes), axis=0)
+
+
+def constants_joined(g: Quantized, x: str) -> str:
+    """Channels of constants in a shape that is computed: zeros, and others that are quantised."""
+    shape = shape_of(g, x, 3, 9, 8)
+    zeros = g.node("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1, np.float32)))
+    others = g.node("Expand", g.floats(0.3, -0.2, 0.11, shape=(3, 1, 1)), shape)
+    return g.node("Concat", zeros, x, g.rounded(others, 0.005, 90), axis=1)
+
+
+def focus(g: Quantized, x: str) -> str:
+    """Places of blocks of two by two as channels, by slices."""
+    parts = [sliced([i, j], [8, 8], [2, 3], [2, 2])(g, x) for i in (0, 1) for j in (0, 1)]
+    return g.node("Concat", *parts, axis=1)
+
+
+def space_to_depth(g: Quantized, x: str) -> str:
+    return g.node("SpaceToDepth", sliced([1], [9], [2])(g, x), blocksize=2)
+
+
+def resized(scales: list[float], sizes: list[int] | None = None, **attributes: Any) -> Build:
+    def build(g: Quantized, x: str) -> str:
+        given = ["", "", shape_of(g, x, *sizes)] if sizes else ["", g.floats(*scales)]
+        return g.node("Resize", x, *given, **attributes)
+
+    return build
+
+
+def gathered_channels(g: Quantized, x: str) -> str:
+    """One channel after the other by a number, as torchvision's transform_input does, and some by a list."""
+    ones = [g.node("Unsqueeze", g.node("Gather", x, g.constant(np.array(i)), axis=1), g.ints(1)) for i in (0, -1)]
+    return g.node("Concat", g.node("Gather", x, g.ints(4, 2, 2), axis=1), *ones, axis=1)
+
+
 IMAGE_LAYERS = {
+    "slice": sliced([1, -5], [4, 2**31], [1, 3]),
+    "slice in steps": sliced([0, 1], [99, -1], [2, 3], [2, 3]),
+    "slice reversed": sliced([-1, 4], [-(2**62), 0], [3, 1], [-1, -2]),
+    "slice of a waiting conv": after_conv(sliced([0, 0], [9, 8], [2, 3], [2, 2])),
+    "split and concat": swapped_parts,
+    "shuffle": shuffled,
+    "shuffle, channels last": shuffled_channels_last,
+    "shortcut A": shortcut_a,
+    "pad channels": pad(0, 1, 2, 0, 0, 3, 0, 1, value=0.3),
+    "conv pad channels": after_conv(pad(0, 1, 0, 0, 0, 3, 0, 0)),
+    "concat with constants": constants_joined,
+    "concat rows": lambda g, x: stacked(g, x, 2),
+    "concat columns": lambda g, x: stacked(g, x, 3),
+    "focus": focus,
+    "space to depth": space_to_depth,
+    "resize": resized([1, 1, 2, 3], coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "resize half pixel": resized([1, 1, 3, 2]),
+    "resize half pixel ceil": resized([1, 1, 4, 3], nearest_mode="ceil"),
+    "resize pytorch": resized(
+        [], [18, 8], coordinate_transformation_mode="pytorch_half_pixel", nearest_mode="round_prefer_ceil"
+    ),
+    "resize to half": resized([1, 1, 1, 0.5], coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "gather": gathered_channels,
+    "reduce max": lambda g, x: g.node("ReduceMax", sliced([3, 2], [5, 3], [2, 3])(g, x), axes=[2, 3]),
+    "conv reduce max of rows": after_conv(node("ReduceMax", axes=[-1], keepdims=1)),
     "conv 3x3": conv(8, 6, 3, 3, pads=[1, 1, 1, 1]),
     "conv per channel": conv(8, 6, 3, 3, per_channel=True, pads=[1, 1, 1, 1]),
     "conv stride": conv(8, 6, 3, 3, strides=[2, 3], pads=[1, 0, 2, 1]),
@@ -491,7 +601,27 @@ def squeezed(g: Quantized, x: str) -> str:
     return g.node("MatMul", g.node("Squeeze", x, g.ints(2, 3)), g.weights(6, 5))
 
 
+def as_strided(g: Quantized, x: str) -> str:
+    """What PyTorch's exporter writes after a mean if the example input was permuted: indices for any batch."""
+    x = g.rounded(g.node("ReduceMean", x, axes=[-1, -2], keepdims=1), 0.004, 120)
+    batch = g.node("Squeeze", g.node("Shape", "image", start=0, end=1))
+    rows = g.node("Range", g.constant(np.array(0)), batch, g.constant(np.array(1)))
+    rows = g.node("Unsqueeze", g.node("Mul", rows, g.constant(np.array(6))), g.ints(1, 2, 3))
+    index = g.node("Add", rows, g.constant(np.arange(6).reshape(1, 6, 1, 1)))
+    x = g.node("Gather", g.node("Reshape", x, g.ints(-1)), index, axis=0)
+    return g.node("Gemm", g.node("Reshape", x, g.ints(-1, 6)), g.weights(6, 7), g.floats(0.25))
+
+
+def sliced_features(g: Quantized, x: str) -> str:
+    """Part of the channels after a pool without axes of size 1."""
+    x = g.rounded(g.node("ReduceMax", x, axes=[2, 3], keepdims=0), 0.01, 120)
+    a, b = split(g, x, axis=1, parts=2)
+    return g.node("MatMul", g.node("Concat", b, a, axis=1), g.weights(6, 5))
+
+
 FLAT_LAYERS = {
+    "as strided": as_strided,
+    "slice of features": sliced_features,
     "gemm": flat_gemm(),
     "gemm transposed": flat_gemm(transB=1),
     "gemm alpha beta": flat_gemm(alpha=0.7, beta=-1.9),
@@ -502,4 +632,7 @@ FLAT_LAYERS = {
     "squeeze": squeezed,
 }
 ALL_LAYERS = {**IMAGE_LAYERS, **FLAT_LAYERS}
-FINE = ("average", "clip", "divided", "global", "max", "mean o", "pad by", "relu", "requantise")  # small values
+FINE = (  # small values
+    *("average", "clip", "concat with", "divided", "focus", "gather", "global", "max", "mean o", "pad by", "pad ch"),
+    *("reduce", "relu", "requantise", "resize", "shortcut", "shuffle", "slice", "space"),
+)

@@ -10,7 +10,7 @@ import pytest
 from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of, twice
 
 from intrs import _core
-from intrs.network import AvgPool, CodeTable, Conv, Gather, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd
+from intrs.network import AvgPool, CodeTable, Concat, Conv, Gather, MaxPool, Mul, Network, Pad, Rescale, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,15 @@ def test_gathered_channels(kernels: str, channels: int) -> None:
         shape = layer.output_shape((2, 3, channels))
         net = network(layer, scores_of(1, shape), height=2, width=3, channels=channels)
         agree(net, images((2, 3, channels), 17), kernels)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 4, 6), (3, 5, 2, 7), (4, 1, 8, 3), (5, 9), (2, 3, 3), (7, 6, 5)])
+def test_joined_channels_that_begin_anywhere(kernels: str, sizes: tuple[int, ...]) -> None:
+    every = np.arange(12, dtype=np.int32)
+    parts = [Gather((0,), channels=np.roll(every, -3 * i)[:size]) for i, size in enumerate(sizes)]
+    layers = [*parts, Concat(tuple(range(1, len(sizes) + 1))), scores_of(len(sizes) + 1, (2, 3, sum(sizes)))]
+    agree(network(*layers, height=2, width=3, channels=12), images((2, 3, 12), 17), kernels)
 
 
 EXTREME: dict[str, Callable[[tuple[int, ...]], NDArray[Any]]] = {

@@ -20,7 +20,21 @@ import pytest
 import reference
 from hostile_onnx import HOSTILE
 from onnx import TensorProto, helper, numpy_helper
-from onnx_files import ALL_LAYERS, FINE, FLAT_LAYERS, Graph, Quantized, computed_reshape, conv, node, one_layer, pad
+from onnx_files import (
+    ALL_LAYERS,
+    FINE,
+    FLAT_LAYERS,
+    Graph,
+    Quantized,
+    computed_reshape,
+    conv,
+    node,
+    one_layer,
+    pad,
+    resized,
+    sliced,
+    split,
+)
 
 from intrs.errors import IntrsError, ModelError
 from intrs.exchange.integers import Grid, Line, add_integers, half_up, quantiser, scaled, square_root
@@ -545,6 +559,19 @@ def test_large_networks_load_in_seconds(tmp_path: Path) -> None:
     assert (len(network.layers), network.classes, network.shapes[1]) == (72, 1000, (112, 112, 64))
 
 
+def test_a_slice_of_all_elements_lists_none_of_them(tmp_path: Path) -> None:
+    """A file of some hundred bytes may describe an axis of 2**26 places."""
+    g = Quantized(np.random.default_rng(5), (1, 2**13, 2**13))
+    x = g.rounded("image", 0.0078, 121)
+    model = g.model(sliced([1], [2**40], [1])(g, g.node("Flatten", x)))
+    path = saved(model, tmp_path)
+    tracemalloc.start()
+    with pytest.raises(IntrsError, match="not height, width or channels alone"):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
+
+
 # ---- refusals -------------------------------------------------------------------------------------------------------
 
 
@@ -579,15 +606,52 @@ UNSUPPORTED: dict[str, tuple[Callable[[Quantized, str], str], str]] = {
     "pool of padding": (node("MaxPool", kernel_shape=[2, 2], pads=[2, 2, 2, 2]), "padding as wide as its kernel"),
     "large kernel": (conv(6, 6, 12, 3), "kernel of 12 x 3 is larger than its padded input"),
     "negative pad": (pad(0, 0, -1, 0, 0, 0, 0, 0), "negative"),
-    "channel pad": (pad(0, 1, 0, 0, 0, 0, 0, 0), "pads the batch or the channels"),
+    "batch pad": (pad(1, 0, 0, 0, 0, 0, 0, 0), "pads the batch"),
     "reflect": (lambda g, x: g.node("Pad", x, g.ints(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"), "mode 'reflect'"),
     "groups": (conv(6, 6, 3, 3, group=2), "6 input channels, 2 groups and weights for 6 do not fit"),
     "stride": (conv(6, 6, 3, 3, strides=[0, 1]), "strides .* are not two numbers in 1 .. 8192"),
     "auto_pad": (conv(6, 6, 3, 3, auto_pad="SOMEHOW"), "auto_pad 'SOMEHOW' does not exist"),
-    "reshape": (lambda g, x: g.node("Reshape", x, g.ints(0, 3, 2, 9, 8)), "cuts an axis in pieces"),
+    "reshape": (lambda g, x: g.node("Reshape", x, g.ints(0, 3, 2, 9, 8)), "is not an image"),
+    "reshape in unequal pieces": (lambda g, x: g.node("Reshape", x, g.ints(0, 4, 6, 18)), "in unequal pieces"),
     "reshape size": (lambda g, x: g.node("Reshape", x, g.ints(0, 5, -1)), "another number of elements"),
     "transpose": (lambda g, x: conv(6, 9, 1, 1)(g, g.node("Transpose", x, perm=[0, 2, 1, 3])), "is not an image"),
-    "concat": (lambda g, x: g.node("Concat", x, x, axis=2), "something else than channels"),
+    "concat of batches": (lambda g, x: g.node("Concat", x, x, axis=0), "joins along the batch"),
+    "concat of sizes": (
+        lambda g, x: g.node("Concat", x, g.node("MaxPool", x, kernel_shape=[2, 2]), axis=1),
+        "differ in what their other axes are, in their sizes",
+    ),
+    "concat with an image": (
+        lambda g, x: g.node("Concat", x, g.constant(np.arange(72, dtype=np.float32).reshape(1, 1, 9, 8)), axis=1),
+        "differs from place to place",
+    ),
+    "concat of constant rows": (
+        lambda g, x: g.node("Concat", x, g.constant(np.zeros((1, 6, 2, 8), np.float32)), axis=2),
+        "joins a constant along something else than channels",
+    ),
+    "slice of nothing": (sliced([5], [3], [2]), "leaves nothing of an axis"),
+    "slice of features": (
+        lambda g, x: sliced([5], [30], [1])(g, g.node("Flatten", x)),
+        "takes a part of axis 1 of shape .*, which is not height, width or channels alone",
+    ),
+    "slice steps": (sliced([0], [3], [2], [0]), "steps do not fit together"),
+    "split sizes": (lambda g, x: split(g, x, 2, 3, axis=1)[0], "parts of .2, 3., which do not fit"),
+    "gather beyond": (lambda g, x: g.node("Gather", x, g.ints(6), axis=1), "outside of an axis of 6"),
+    "gather of blocks": (
+        lambda g, x: g.node("Gather", x, g.constant(np.array([[0, 1], [2, 3]])), axis=1),
+        "one axis at a time",
+    ),
+    "resize linear": (resized([1, 1, 2, 2], mode="linear"), "mode 'linear' is not supported; only 'nearest'"),
+    "resize aligned": (
+        resized([1, 1, 2, 2], coordinate_transformation_mode="align_corners"),
+        "coordinate_transformation_mode 'align_corners'",
+    ),
+    "resize by a fraction": (resized([1, 1, 1.5, 2]), "resizes 9 by 1.5; intrs resizes by integer factors"),
+    "resize to no whole": (resized([1, 1, 0.5, 2]), "not a whole number"),
+    "resize channels": (resized([1, 2, 2, 2]), "resizes the batch or the channels"),
+    "depth to space": (lambda g, x: g.node("DepthToSpace", x, blocksize=1), "DepthToSpace is not supported"),
+    "blocks of no size": (lambda g, x: g.node("SpaceToDepth", x, blocksize=2), "does not divide 9 x 8"),
+    "max of channels": (node("ReduceMax", axes=[1]), "something else than height and width"),
+    "expand": (lambda g, x: g.node("Expand", x, g.ints(1, 6, 9, 16)), "repeats an activation"),
     "clip": (node("Clip", 1.0, 0.0), "lower bound is above its upper bound"),
     "infinite clip": (node("Clip", float("nan"), 1.0), "its min is nan"),
     "division": (node("Div", 0.0), "divides by zero"),

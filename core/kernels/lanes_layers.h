@@ -149,14 +149,30 @@ struct LanesLayers {
     });
   }
 
+  static Words load_words(const uint8_t* from) {
+    static_assert(sizeof(Words) == kBytes, "a vector of samples is a vector of words");
+    Words words;
+    std::memcpy(&words, from, sizeof words);
+    return words;
+  }
+
+  // Channels that begin within a quad: each of their quads fills up one that is begun, and begins the next. What lies
+  // behind the last of them is written again by the next part, or is beyond the last channel.
   static void concat_pixel(const In& in, const uint8_t* from, uint8_t* to, int32_t first) {
-    if (first % kQuad == 0) {
-      std::memcpy(to + first / kQuad * kBytes, from, size_t(in.pixel));
+    to += first / kQuad * kBytes;
+    const int32_t begun = first % kQuad, bits = 8 * begun;
+    if (begun == 0) {
+      std::memcpy(to, from, size_t(in.pixel));
       return;
     }
-    for (int32_t i = 0; i < in.shape.channels * V::kLanes; ++i) {
-      const int32_t channel = i / V::kLanes, lane = i % V::kLanes;
-      Plain::set_code(to, first + channel, lane, Plain::code(from, channel, lane));
+    Words open = load_words(to) & ((1u << bits) - 1);
+    for (int32_t quad = 0; quad < quads(in.shape.channels); ++quad, from += kBytes, to += kBytes) {
+      const Words next = load_words(from), joined = open | next << bits;
+      std::memcpy(to, &joined, sizeof joined);
+      open = next >> (32 - bits);
+    }
+    if ((first + in.shape.channels - 1) / kQuad >= first / kQuad + quads(in.shape.channels)) {
+      std::memcpy(to, &open, sizeof open);
     }
   }
 
@@ -168,13 +184,6 @@ struct LanesLayers {
         first += inputs[i].shape.channels;
       }
     });
-  }
-
-  static Words load_words(const uint8_t* from) {
-    static_assert(sizeof(Words) == kBytes, "a vector of samples is a vector of words");
-    Words words;
-    std::memcpy(&words, from, sizeof words);
-    return words;
   }
 
   // The four channels of an input that become a quad of the output.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs.exchange.integers import Clamp, Grid, Line, clamped, quantiser, rescale, scaled
 from intrs.exchange.refusal import Refusal
-from intrs.network import INT8, Conv, Layer, Network, Pad, Quantiser, Requantise, Shape
+from intrs.network import INT8, Conv, Gather, Layer, Network, Pad, Quantiser, Requantise, Shape
 
 if TYPE_CHECKING:
     from intrs.exchange.budget import Budget
@@ -108,9 +108,9 @@ def check_shape(shape: Shape) -> None:
 
 
 def tidy(layers: list[Layer], output: int) -> list[Layer]:
-    """The layers that the output needs, with lone clamps and zero paddings made part of their neighbours."""
+    """The layers that the output needs, with lone clamps, zero paddings and Gathers made part of their neighbours."""
     layers = _needed(layers, output)
-    layers = _fold_zero_pads(_fold_clamps(layers))
+    layers = _fold_gathers(_fold_zero_pads(_fold_clamps(layers)))
     return _needed(layers, len(layers))
 
 
@@ -149,6 +149,18 @@ def _fold_zero_pads(layers: list[Layer]) -> list[Layer]:
         if isinstance(layer, Conv) and isinstance(before, Pad) and before.value == layer.input_zero_point:
             pad = [a + b for a, b in zip(layer.pad, before.pad, strict=True)]
             layers[number] = replace(layer, inputs=before.inputs, pad=(pad[0], pad[1], pad[2], pad[3]))
+    return layers
+
+
+def _fold_gathers(layers: list[Layer]) -> list[Layer]:
+    """A Gather of a Gather is one Gather of what the first one reads."""
+    layers = list(layers)
+    for number, layer in enumerate(layers):
+        before = layers[layer.inputs[0] - 1] if layer.inputs[0] else None
+        if isinstance(layer, Gather) and isinstance(before, Gather):
+            lists = ((getattr(before, f), getattr(layer, f)) for f in ("rows", "columns", "channels"))
+            rows, columns, channels = (a[b] if len(a) and len(b) else a if len(a) else b for a, b in lists)
+            layers[number] = replace(layer, inputs=before.inputs, rows=rows, columns=columns, channels=channels)
     return layers
 
 

@@ -11,13 +11,16 @@ to the codes and is exact.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
-from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up
+from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
 from intrs.exchange.refusal import ADVICE, Refusal
-from intrs.network import INT8, Add, Concat, MaxPool, Pad, Shape
+from intrs.network import INT8, Add, Concat, Conv, Gather, MaxPool, Pad, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,6 +178,71 @@ class Joined(Activation):
         return net.add(Concat(tuple(part.on(net, grid, clamp) for part in self.parts), name=self.node.name))
 
 
+class Stacked(Activation):
+    """Concat along height or width: a sum of the parts, each padded by zeros to the size of the whole."""
+
+    def __init__(self, node: Node, parts: Sequence[Activation], axis: Literal[0, 1]) -> None:
+        sizes = [part.shape[axis] for part in parts]
+        shape = list(parts[0].shape)
+        shape[axis] = sum(sizes)
+        super().__init__(node, (shape[0], shape[1], shape[2]), *parts)
+        self.parts = tuple(parts)
+        self.sizes = sizes
+        self.axis = axis
+        grids = {part.grid for part in parts}
+        self.grid = grids.pop() if len(grids) == 1 else None
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        total, before, unit = None, 0, 4  # (a * 4 + 2) >> 2 is a
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            ends = before, sum(self.sizes) - before - size
+            pad: Pads = (*ends, 0, 0) if self.axis == 0 else (0, 0, *ends)
+            padded = net.add(Pad((part.on(net, grid, clamp),), pad, grid.zero, name=self.node.name))
+            if total is not None:
+                zeros = grid.zero, grid.zero
+                padded = net.add(Add((total, padded), (unit, unit), zeros, 2, grid.zero, name=self.node.name))
+            total, before = padded, before + size
+        assert total is not None
+        return total
+
+
+class Gathered(Activation):
+    """An activation that waits, with rows, columns and channels in another order, left out or repeated."""
+
+    def __init__(self, node: Node, inner: Activation, picked: Gather) -> None:
+        super().__init__(node, picked.output_shape(inner.shape), inner)
+        self.inner = inner
+        self.picked = picked
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        return net.add(replace(self.picked, inputs=(self.inner.on(net, grid, clamp),)))
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
+        return self.inner.bounds()
+
+
+class Constants(Activation):
+    """One number per channel, the same at all places of another activation."""
+
+    def __init__(self, node: Node, values: Units, places: Activation) -> None:
+        super().__init__(node, (*places.shape[:2], len(values)), places)
+        self.values = values
+        self.places = places
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:
+        """A layer needs an input: one channel of the other activation, which weights of 0 leave out."""
+        count = len(self.values)
+        any_channel = np.zeros(count, np.int32)
+        source = net.add(Gather((self.places.on(net, grid, clamp),), channels=any_channel, name=self.node.name))
+        codes = np.array([clamped(grid.code(value), clamp) for value in self.values], np.int32)
+        weights, one, none = np.zeros((count, 1, 1, 1), np.int8), (1, 1), (0, 0, 0, 0)
+        unit, name = rescale([Fraction(1)]), self.node.name
+        return net.add(Conv((source,), weights, codes, count, one, one, none, 0, unit, 0, name=name))
+
+    def bounds(self) -> tuple[Fraction, Fraction]:  # noqa: D102 (as inherited)
+        return min(self.values), max(self.values)
+
+
 class Sum(Activation):
     """Add of two activations."""
 
@@ -230,3 +298,11 @@ def max_pool(net: Builder, source: Activation, window: Window, node: Node) -> Ac
         return Pooled(node, source, window)
     stored = settled(net, source, node)
     return Stored(node, net, max_pooled(net, stored.tensor, window, node), stored.grid)
+
+
+def gathered(net: Builder, source: Activation, picked: Gather, node: Node) -> Activation:
+    """Gather, now if the codes are there, else when their grid is known."""
+    if source.grid is None:
+        return Gathered(node, source, picked)
+    stored = settled(net, source, node)
+    return Stored(node, net, net.add(replace(picked, inputs=(stored.tensor,))), stored.grid)

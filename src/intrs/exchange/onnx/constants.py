@@ -64,10 +64,16 @@ def gather(data: Constant, indices: Constant, axis: int) -> Constant:
         raise Refusal("it gathers from a constant that is too large, or with indices that are not integers")
     if data.ndim + indices.ndim - 1 > MAX_RANK:
         raise Refusal(f"it gathers a constant of more than {MAX_RANK} axes")
-    size = data.shape[axis]
+    return np.asarray(np.take(data, counted_from_zero(indices, data.shape[axis]), axis=axis))
+
+
+def counted_from_zero(indices: Constant, size: int) -> Constant:
+    """Indices of an axis of this size, which may have been counted from its end."""
+    if indices.dtype.kind != "i" or indices.size > MAX_FOLDED:
+        raise Refusal("it gathers with indices that are not integers, or too many")
     if indices.size and not (-size <= indices.min() and indices.max() < size):
-        raise Refusal("it gathers from outside of a constant")
-    return np.asarray(np.take(data, indices, axis=axis))
+        raise Refusal(f"it gathers from outside of an axis of {size}")
+    return np.where(indices < 0, indices + size, indices)
 
 
 def concat(parts: Sequence[Constant], axis: int) -> Constant:
@@ -85,13 +91,33 @@ def slices(
     data: Constant, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
 ) -> Constant:
     """Slice of a constant."""
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise Refusal("its starts, ends, axes and steps do not fit together")
+    check_slices(starts, ends, axes, steps)
     index = [slice(None)] * data.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        stop = None if step < 0 and end < -data.shape[axis_number(axis, data.ndim)] else end
-        index[axis_number(axis, data.ndim)] = slice(start, stop, step)
+        number = axis_number(axis, data.ndim)
+        index[number] = part(start, end, step, data.shape[number])
     return data[tuple(index)]
+
+
+def check_slices(starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]) -> None:
+    """Refuse a Slice whose lists do not belong together."""
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise Refusal("its starts, ends, axes and steps do not fit together")
+
+
+def part(start: int, end: int, step: int, size: int) -> slice:
+    """The part of an axis that a Slice takes; its end may lie before the first place."""
+    return slice(start, None if step < 0 and end < -size else end, step)
+
+
+def arange(start: Constant, limit: Constant, step: Constant) -> Constant:
+    """Range of integers."""
+    if {start.size, limit.size, step.size} != {1} or any(value.dtype.kind != "i" for value in (start, limit, step)):
+        raise Refusal("it counts in something else than integers")
+    first, end, by = (int(value.ravel()[0]) for value in (start, limit, step))
+    if by == 0 or ((found := range(first, end, by)) and len(found) > MAX_FOLDED):
+        raise Refusal("it makes a constant that is too large")
+    return np.array(found, start.dtype)
 
 
 def full(shape: Sequence[int], value: Constant) -> Constant:
@@ -99,6 +125,17 @@ def full(shape: Sequence[int], value: Constant) -> Constant:
     if any(size < 0 for size in shape) or prod(shape) > MAX_FOLDED or value.size != 1:
         raise Refusal("it makes a constant that is too large")
     return np.full(tuple(shape), value.ravel()[0])
+
+
+def expand(value: Constant, dims: Sequence[int]) -> Constant:
+    """Expand of a constant."""
+    try:
+        shape = np.broadcast_shapes(value.shape, tuple(dims))
+    except ValueError:
+        raise Refusal(f"it repeats a constant of shape {value.shape} to {tuple(dims)}, which does not fit") from None
+    if prod(shape) > MAX_FOLDED or len(shape) > MAX_RANK:
+        raise Refusal("it makes a constant that is too large")
+    return np.broadcast_to(value, shape).copy()
 
 
 def quantized(value: Constant, scale: Constant, zero: Constant, axis: int) -> Constant:

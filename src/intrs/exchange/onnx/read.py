@@ -141,8 +141,10 @@ def _evaluate(graph: Graph, end: str, net: Builder) -> Value:
             break
         try:
             inputs = [_lookup(name, values, graph, net) if name else None for name in node.inputs]
-            value = values[node.outputs[0]] = _operator(node)(net, node, Inputs(inputs, graph.folder))
-            net.budget.spend(0, size_of(value))
+            found = _operator(node)(net, node, Inputs(inputs, graph.folder))
+            for name, value in zip(node.outputs, found if isinstance(found, list) else [found], strict=False):
+                values[name] = value
+                net.budget.spend(0, size_of(value))
         except Refusal as refusal:
             raise Refusal(str(refusal), refusal.node or node) from None
         uses.subtract(node.inputs)

@@ -2,14 +2,15 @@
 
 An activation lies as (height, width, channels) and never moves. Reshape, Flatten, Transpose, Squeeze and Unsqueeze only
 change the *view*: which of the atoms n (batch), c, h and w each axis of the ONNX tensor runs over, slowest first. An
-atom of size 1 appears in no axis, so there is one view for each way of looking at the same numbers.
+atom of size 1 appears in no axis, so there is one view for each way of looking at the same numbers. A Reshape may cut
+an atom in pieces; they become one atom again where they come together in order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
 
     from intrs.exchange.onnx.activations import Activation
 
-Atom = Literal["n", "c", "h", "w"]
+Whole = Literal["n", "c", "h", "w"]
+
+
+class Piece(NamedTuple):
+    """Part of an atom: it runs over `size` of its values that lie `step` apart."""
+
+    atom: Whole
+    size: int
+    step: int
+
+
+Atom = Whole | Piece
 Axes = tuple[tuple[Atom, ...], ...]
 Kind = Literal["real", "int8", "uint8"]
 NCHW: Axes = (("n",), ("c",), ("h",), ("w",))
@@ -77,6 +89,8 @@ class View:
 
     def size(self, atom: Atom) -> int:
         """How many values an atom runs over."""
+        if isinstance(atom, Piece):
+            return atom.size
         height, width, channels = self.source.shape
         return {"n": self.batch, "c": channels, "h": height, "w": width}[atom]
 
@@ -109,27 +123,55 @@ class View:
         busy = [i for i, axis in enumerate(self.axes) if set(axis) - {"n"}]
         if len(busy) > 1 or (busy and "n" in self.axes[busy[0]]):
             return None
+        if any(isinstance(atom, Piece) for axis in busy for atom in self.axes[axis]):
+            return None
         return (busy[0], self.axes[busy[0]]) if busy else (len(self.axes) - 1, ())
 
     def reshape(self, dims: Sequence[int]) -> View:
-        """The view after Reshape to `dims`, if every axis is still made of whole atoms."""
+        """The view after Reshape to `dims`, if every axis is still made of whole atoms or of equal pieces of them."""
         atoms = [atom for axis in self.axes for atom in axis]
         axes: list[tuple[Atom, ...]] = []
         for size in dims:
             axis: list[Atom] = []
-            while size > 1:
-                if not atoms or size % self.size(atoms[0]):
-                    raise Refusal(f"it reshapes {self.dims} to {tuple(dims)}, which cuts an axis in pieces")
+            while size > 1 and atoms:
+                if size % self.size(atoms[0]):
+                    atoms[:1] = self._cut(atoms[0], size, dims)
                 size //= self.size(atoms[0])
                 axis.append(atoms.pop(0))
+            if size > 1:
+                break
             axes.append(tuple(axis))
-        if atoms:
+        if atoms or len(axes) < len(dims):
             raise Refusal(f"it reshapes {self.dims} to {tuple(dims)}, which is another number of elements")
-        return replace(self, axes=tuple(axes))
+        return replace(self, axes=tuple(map(self._merged, axes)))
+
+    def _cut(self, atom: Atom, size: int, dims: Sequence[int]) -> tuple[Piece, Piece]:
+        """An atom in two pieces, the slower of them of this size."""
+        whole = atom if isinstance(atom, Piece) else Piece(atom, self.size(atom), 1)
+        if whole.size % size:
+            raise Refusal(f"it reshapes {self.dims} to {tuple(dims)}, which cuts an axis in unequal pieces")
+        rest = whole.size // size
+        return Piece(whole.atom, size, whole.step * rest), Piece(whole.atom, rest, whole.step)
+
+    def _merged(self, axis: Sequence[Atom]) -> tuple[Atom, ...]:
+        """The same axis with neighbouring pieces as one, and with whole atoms where nothing of them is missing."""
+        merged: list[Atom] = []
+        for atom in axis:
+            joined = _joined(merged[-1], atom) if merged else None
+            merged[len(merged) - (joined is not None) :] = [joined or atom]
+        return tuple(a.atom if isinstance(a, Piece) and a.size == self.size(a.atom) else a for a in merged)
 
     def transpose(self, order: Sequence[int]) -> View:
         """With its axes in this order."""
         return replace(self, axes=tuple(self.axes[i] for i in order))
+
+
+def _joined(slow: Atom, fast: Atom) -> Piece | None:
+    """Two pieces as one, if they were cut from one."""
+    if not isinstance(slow, Piece) or not isinstance(fast, Piece):
+        return None
+    fit = slow.atom == fast.atom and slow.step == fast.size * fast.step
+    return Piece(fast.atom, slow.size * fast.size, fast.step) if fit else None
 
 
 Constant = np.ndarray[Any, np.dtype[Any]]

@@ -2,6 +2,7 @@
 
 from intrs.exchange.onnx.operators import (  # noqa: F401 (they enter their operators)
     elementwise,
+    gathers,
     linear,
     pools,
     qoperators,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from intrs.exchange.builder import Builder, Window
@@ -9,11 +10,16 @@ from intrs.exchange.onnx.activations import max_pool
 from intrs.exchange.onnx.operators.registry import Inputs, operator
 from intrs.exchange.onnx.operators.windows import pair, read_window
 from intrs.exchange.onnx.product import average, average_inside
-from intrs.exchange.onnx.values import Value, View
 from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from intrs.exchange.onnx.activations import Activation
     from intrs.exchange.onnx.file import Node
+    from intrs.exchange.onnx.values import Value, View
+
+    Pool = Callable[[Builder, Activation, Window, Node], Activation]
 
 
 def _pool_window(node: Node, x: View) -> Window:
@@ -71,19 +77,32 @@ def global_average(net: Builder, node: Node, x: View) -> View:
 
 @operator("ReduceMean")
 def _reduce_mean(net: Builder, node: Node, inputs: Inputs) -> Value:
-    axes = inputs.integers(1) or node.integers("axes")
-    return reduce_mean(net, node, inputs.real(0), axes)
+    return reduce_mean(net, node, inputs.real(0), _reduced_axes(node, inputs))
+
+
+@operator("ReduceMax")
+def _reduce_max(net: Builder, node: Node, inputs: Inputs) -> Value:
+    return _reduced(net, node, inputs.view(0), _reduced_axes(node, inputs), max_pool)
+
+
+def _reduced_axes(node: Node, inputs: Inputs) -> tuple[int, ...] | None:
+    return inputs.integers(1) or node.integers("axes")
 
 
 def reduce_mean(net: Builder, node: Node, x: View, axes: tuple[int, ...] | None) -> View:
     """The mean over height, width, or both."""
+    return _reduced(net, node, x, axes, average)
+
+
+def _reduced(net: Builder, node: Node, x: View, axes: tuple[int, ...] | None, pool: Pool) -> View:
+    """A pool over all of height, width, or both."""
     gone = {x.axis(axis) for axis in axes or ()}
     atoms = {atom for axis in gone for atom in x.axes[axis]}
     if not gone or 0 in gone or not atoms <= {"h", "w"}:
-        raise Refusal("it takes the mean over something else than height and width")
+        raise Refusal("it reduces something else than height and width")
     height, width, _ = x.source.shape
     window = Window((height if "h" in atoms else 1, width if "w" in atoms else 1))
-    mean = x.of(average(net, x.source, window, node))
+    found = x.of(pool(net, x.source, window, node))
     if node.integer("keepdims", 1):
-        return mean
-    return View(mean.source, tuple(axis for i, axis in enumerate(mean.axes) if i not in gone), mean.batch)
+        return found
+    return replace(found, axes=tuple(axis for i, axis in enumerate(found.axes) if i not in gone))

@@ -83,8 +83,8 @@ def _add(net: Builder, node: Node, inputs: Inputs) -> Value:
 
 @operator("QLinearConcat")
 def _concat(net: Builder, node: Node, inputs: Inputs) -> Value:
-    parts = [_real(net, node, inputs, number) for number in range(2, len(inputs), 3)]
-    return _rounded(node, join(node, parts), inputs, 0)
+    parts = [_dequantized(net, node, inputs, number) for number in range(2, len(inputs), 3)]
+    return _rounded(node, join(net, node, parts), inputs, 0)
 
 
 @operator("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearReduceMean")

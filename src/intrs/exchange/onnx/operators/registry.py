@@ -70,7 +70,7 @@ class Inputs:
         return tuple(int(v) for v in array.ravel())
 
 
-Operator = Callable[[Builder, Node, Inputs], Value]
+Operator = Callable[[Builder, Node, Inputs], Value | list[Value]]  # a list: one value an output
 OPERATORS: dict[str, Operator] = {}
 
 

@@ -10,19 +10,33 @@ import numpy as np
 
 from intrs.exchange.builder import Builder, Pads, check_shape
 from intrs.exchange.onnx import constants as const
-from intrs.exchange.onnx.activations import Joined, Padded, Stored, settled
+from intrs.exchange.onnx.activations import Activation, Constants, Joined, Padded, Stacked, Stored, settled
+from intrs.exchange.onnx.operators.gathers import atom_of, in_order
 from intrs.exchange.onnx.operators.registry import MAX_ATTRIBUTE, Inputs, operator
 from intrs.exchange.onnx.tensors import MAX_RANK, to_array
-from intrs.exchange.onnx.values import Axes, Constant, Value, View, axis_number, dims_of, numbers
+from intrs.exchange.onnx.values import (
+    NCHW,
+    Axes,
+    Constant,
+    Scaled,
+    Value,
+    View,
+    Whole,
+    axis_number,
+    dims_of,
+    numbers,
+)
 from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from intrs.exchange.integers import Grid
     from intrs.exchange.onnx.file import Node
 
 LOWEST = Fraction(-(2**128))  # for a padding of minus infinity; saturates on any grid
 FLOATS = (1, 10, 11)  # data types
+ATOMS: tuple[Whole, ...] = ("n", "c", "h", "w")  # as an image has them
 
 # ---- shape --------------------------------------------------------------------------------------------------------
 
@@ -50,12 +64,12 @@ def _shape(net: Builder, node: Node, inputs: Inputs) -> Value:
     return np.array(dims[slice(node.integer("start", 0), node.integer("end", len(dims)))], np.int64)
 
 
-def _reshaped(x: Value, dims: Sequence[int]) -> Value:
+def _reshaped(net: Builder, node: Node, x: Value, dims: Sequence[int]) -> Value:
     if len(dims) > MAX_RANK:
         raise Refusal(f"it reshapes to {len(dims)} axes; at most {MAX_RANK} are read")
     if prod(dims) != prod(dims_of(x)) or any(size < 1 for size in dims):
         raise Refusal(f"it reshapes {dims_of(x)} to {tuple(dims)}, which is another number of elements")
-    return x.reshape(dims) if isinstance(x, View) else const.reshape(x, dims)
+    return in_order(net, node, x.reshape(dims)) if isinstance(x, View) else const.reshape(x, dims)
 
 
 @operator("Reshape")
@@ -72,7 +86,7 @@ def _reshape(net: Builder, node: Node, inputs: Inputs) -> Value:
         if rest < 1 or prod(old) % rest:
             raise Refusal(f"it reshapes {old} to {tuple(dims)}, which is another number of elements")
         dims[dims.index(-1)] = prod(old) // rest
-    return _reshaped(x, dims)
+    return _reshaped(net, node, x, dims)
 
 
 @operator("Flatten")
@@ -81,7 +95,7 @@ def _flatten(net: Builder, node: Node, inputs: Inputs) -> Value:
     dims = dims_of(x)
     if axis != len(dims):
         axis = axis_number(axis, len(dims))
-    return _reshaped(x, (prod(dims[:axis]), prod(dims[axis:])))
+    return _reshaped(net, node, x, (prod(dims[:axis]), prod(dims[axis:])))
 
 
 @operator("Transpose")
@@ -102,13 +116,13 @@ def _squeeze(net: Builder, node: Node, inputs: Inputs) -> Value:
         gone = {axis_number(a, len(dims)) for a in axes} if axes else {i for i, d in enumerate(dims) if d == 1}
         if any(dims[i] != 1 for i in gone):
             raise Refusal(f"it squeezes axes {axes} of shape {tuple(dims)}, which are not all 1")
-        return _reshaped(x, [d for i, d in enumerate(dims) if i not in gone])
+        return _reshaped(net, node, x, [d for i, d in enumerate(dims) if i not in gone])
     if not axes:
         raise Refusal("it has no axes")
     rank = len(dims) + len(axes)
     for axis in sorted({axis_number(a, rank) for a in axes}):
         dims.insert(axis, 1)
-    return _reshaped(x, dims)
+    return _reshaped(net, node, x, dims)
 
 
 @operator("Pad")
@@ -117,29 +131,44 @@ def _pad(net: Builder, node: Node, inputs: Inputs) -> Value:
     x.require_image()
     if node.text("mode", "constant") != "constant":
         raise Refusal(f"its mode {node.text('mode', '')!r} is not supported; only constant padding is")
-    top, bottom, left, right = pad = _pads(node, inputs)
-    if not any(pad):
+    pad, channels = _pads(node, inputs)
+    if not any(pad) and not any(channels):
         return x
     value = _pad_value(node, inputs)
-    height, width, _ = x.source.shape
-    check_shape((height + top + bottom, width + left + right, x.source.shape[2]))
-    if x.source.grid is None:
-        return x.of(Padded(node, x.source, pad, value))
+    (height, width, count), (top, bottom, left, right) = x.source.shape, pad
+    check_shape((height + top + bottom, width + left + right, count + sum(channels)))
+    if x.source.grid is None or (any(channels) and not _lies_on(x.source.grid, value)):
+        return x.of(_padded(node, x.source, pad, channels, value), NCHW)
     stored = settled(net, x.source, node)
-    tensor = Padded(node, stored, pad, value).on(net, stored.grid)
-    return x.of(Stored(node, net, tensor, stored.grid))
+    tensor = _padded(node, stored, pad, channels, value).on(net, stored.grid)
+    return x.of(Stored(node, net, tensor, stored.grid), NCHW)
 
 
-def _pads(node: Node, inputs: Inputs) -> Pads:
+def _lies_on(grid: Grid, value: Fraction) -> bool:
+    return grid.value(grid.code(value)) == value
+
+
+def _padded(node: Node, x: Activation, pad: Pads, channels: tuple[int, int], value: Fraction) -> Activation:
+    """Padded first in height and width, then by channels before and after."""
+    x = Padded(node, x, pad, value) if any(pad) else x
+    if not any(channels):
+        return x
+    before, after = ([Constants(node, (value,) * count, x)] if count else [] for count in channels)
+    return Joined(node, [*before, x, *after])
+
+
+def _pads(node: Node, inputs: Inputs) -> tuple[Pads, tuple[int, int]]:
+    """Of height and width, and of channels."""
     pads = inputs.integers(1) or node.integers("pads") or ()
     axes = [axis_number(a, 4) for a in inputs.integers(3) or (0, 1, 2, 3)]
     if len(pads) != 2 * len(axes) or not all(0 <= p <= MAX_ATTRIBUTE for p in pads):
         raise Refusal(f"its pads {pads} do not fit its axes, are negative, or exceed {MAX_ATTRIBUTE}")
     before = dict(zip(axes, pads, strict=False))
     after = dict(zip(axes, pads[len(axes) :], strict=True))
-    if len(before) != len(axes) or any(side.get(axis, 0) for side in (before, after) for axis in (0, 1)):
-        raise Refusal("it pads the batch or the channels, or an axis twice; intrs pads height and width")
-    return before.get(2, 0), after.get(2, 0), before.get(3, 0), after.get(3, 0)
+    if len(before) != len(axes) or any(side.get(0, 0) for side in (before, after)):
+        raise Refusal("it pads the batch, or an axis twice; intrs pads channels, height and width")
+    ends = [(before.get(axis, 0), after.get(axis, 0)) for axis in (1, 2, 3)]
+    return (*ends[1], *ends[2]), ends[0]
 
 
 def _pad_value(node: Node, inputs: Inputs) -> Fraction:
@@ -157,21 +186,58 @@ def _concat(net: Builder, node: Node, inputs: Inputs) -> Value:
     values = [inputs.need(i) for i in range(len(inputs))]
     if values and all(isinstance(value, np.ndarray) for value in values):
         return const.concat([inputs.array(i) for i in range(len(inputs))], node.integer("axis", 0))
-    return join(node, [inputs.view(i) for i in range(len(inputs))])
+    return join(net, node, values)
 
 
-def join(node: Node, parts: list[View]) -> View:
-    """Concat along channels."""
-    if not parts:
-        raise Refusal("it has no inputs")
+def join(net: Builder, node: Node, values: list[Value]) -> View:
+    """Concat along channels, height or width; constants along channels."""
+    views = [value for value in values if isinstance(value, View)]
+    if not views:
+        raise Refusal("it has no inputs, or joins quantised constants")
+    parts = [v if isinstance(v, View) else _constant_part(net, node, v, views[0]) for v in values]
     first = parts[0]
     axis = first.axis(node.integer("axis", 0))
-    spots = {part.channel_axis() for part in parts}
-    alike = {(len(p.axes), p.source.shape[:2], p.kind, p.batch) for p in parts}
-    if spots != {axis} or len(alike) != 1:
-        raise Refusal("it joins along something else than channels, or its inputs differ in height, width or type")
-    axes: Axes = (*first.axes[:axis], ("c",), *first.axes[axis + 1 :])
-    return first.of(Joined(node, [part.source for part in parts]), axes)
+    atom = _common_atom(parts, axis)
+    axes: Axes = (*first.axes[:axis], (atom,), *first.axes[axis + 1 :])
+    alike = {(*(a for i, a in enumerate(p.axes) if i != axis), p.kind, p.batch, len(p.axes)) for p in parts}
+    sizes = {tuple(p.size(a) for a in ATOMS if a != atom) for p in parts}
+    if len(alike) != 1 or len(sizes) != 1 or any(p.size(atom) != p.dims[axis] for p in parts):
+        raise Refusal("its inputs differ in what their other axes are, in their sizes, or in type")
+    sources = [part.source for part in parts]
+    if atom == "c":
+        return first.of(Joined(node, sources), axes)
+    return first.of(Stacked(node, sources, 0 if atom == "h" else 1), axes)
+
+
+def _common_atom(parts: list[View], axis: int) -> Whole:
+    """What an axis of these views runs over: by their sizes, or by its place if all have the size 1 there."""
+    found = {atom_of(part, part.axis(axis)) for part in parts} - {None}
+    if len(found) > 1:
+        raise Refusal("its inputs are seen in different ways")
+    atom = found.pop() if found else None
+    if atom is None:
+        atom = ATOMS[axis] if len(parts[0].axes) == len(ATOMS) else "c"
+    if atom == "n":
+        raise Refusal("it joins along the batch")
+    return atom
+
+
+def _constant_part(net: Builder, node: Node, value: Constant | Scaled, other: View) -> View:
+    """A constant that is joined to the channels of an activation: one number a channel."""
+    axis, dims = other.axis(node.integer("axis", 0)), dims_of(value)
+    if len(dims) != len(other.dims) or any(
+        a != b for i, (a, b) in enumerate(zip(dims, other.dims, strict=True)) if i != axis
+    ):
+        raise Refusal(f"its constant of shape {dims} does not fit its input of shape {other.dims}")
+    if other.channel_axis() != axis or (isinstance(value, Scaled) and len(value.scales) > 1):
+        raise Refusal("it joins a constant along something else than channels, or one with a scale per channel")
+    codes = np.moveaxis(value.codes if isinstance(value, Scaled) else value, axis, 0).reshape(dims[axis], -1)
+    if not dims[axis] or (codes != codes[:, :1]).any():
+        raise Refusal("it joins a constant that is empty, or differs from place to place")
+    net.budget.spend(dims[axis])
+    column = Scaled(codes[:, 0], value.scales) if isinstance(value, Scaled) else codes[:, 0]
+    constants = Constants(node, tuple(numbers(column, "its constant")), other.source)
+    return other.of(constants, (*other.axes[:axis], ("c",), *other.axes[axis + 1 :]))
 
 
 # ---- constants ----------------------------------------------------------------------------------------------------
@@ -197,16 +263,20 @@ def _constant_of_shape(net: Builder, node: Node, inputs: Inputs) -> Value:
     return const.full(inputs.integers(0) or (), value)
 
 
-@operator("Gather")
-def _gather(net: Builder, node: Node, inputs: Inputs) -> Value:
-    return const.gather(inputs.array(0), inputs.array(1), node.integer("axis", 0))
+@operator("Expand")
+def _expand(net: Builder, node: Node, inputs: Inputs) -> Value:
+    x, dims = inputs.need(0), inputs.integers(1) or ()
+    if isinstance(x, np.ndarray):
+        return const.expand(x, dims)
+    try:
+        changed = np.broadcast_shapes(dims_of(x), dims) != dims_of(x)
+    except ValueError:
+        changed = True
+    if changed:
+        raise Refusal(f"it repeats an activation of shape {dims_of(x)} to {dims}")
+    return x
 
 
-@operator("Slice")
-def _slice(net: Builder, node: Node, inputs: Inputs) -> Value:
-    data = inputs.array(0)
-    starts = inputs.integers(1) or node.integers("starts") or ()
-    ends = inputs.integers(2) or node.integers("ends") or ()
-    axes = inputs.integers(3) or node.integers("axes") or tuple(range(len(starts)))
-    steps = inputs.integers(4) or (1,) * len(starts)
-    return const.slices(data, starts, ends, axes, steps)
+@operator("Range")
+def _range(net: Builder, node: Node, inputs: Inputs) -> Value:
+    return const.arange(*(inputs.array(i) for i in range(3)))
