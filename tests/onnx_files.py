@@ -190,8 +190,8 @@ def run(model: onnx.ModelProto | Path, x: NDArray[Any], **options: bool) -> NDAr
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, x: NDArray[np.float32]) -> None:
-        self._batches: Iterator[NDArray[np.float32]] = iter(np.array_split(x, max(1, len(x) // 32)))
+    def __init__(self, x: NDArray[np.float32], batch: int) -> None:
+        self._batches: Iterator[NDArray[np.float32]] = iter(np.array_split(x, max(1, len(x) // batch)))
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
         batch = next(self._batches, None)
@@ -208,7 +208,7 @@ def quantized(model: onnx.ModelProto, path: Path, x: NDArray[np.float32], form: 
         quantize_static(
             source,
             path,
-            _Reader(x),
+            _Reader(x, options.pop("batch", 32)),
             quant_format=QuantFormat[form],
             activation_type=TYPES[options.pop("activations", "u8")],
             weight_type=TYPES[options.pop("weights", "s8")],
@@ -225,17 +225,22 @@ def with_trained_head(model: onnx.ModelProto, x: NDArray[np.float32], labels: ND
     del probe.graph.output[:]
     probe.graph.output.append(helper.make_tensor_value_info(gemm.input[0], TensorProto.FLOAT, None))
     features = run(probe, x).reshape(len(x), -1).astype(np.float64)
-    classes = int(labels.max()) + 1
-    targets = np.eye(classes)[labels] - 1 / classes
-    design = np.hstack([features, np.ones((len(x), 1))])
-    ridge = 1e-3 * len(x) * np.mean(features**2) * np.eye(design.shape[1])
-    solution = np.linalg.solve(design.T @ design + ridge, design.T @ targets)
+    solution = fitted_head(features, labels)
     for tensor in model.graph.initializer:
         if tensor.name == gemm.input[1]:
             tensor.CopyFrom(numpy_helper.from_array(solution[:-1].T.astype(np.float32).copy(), tensor.name))
         elif tensor.name == gemm.input[2]:
             tensor.CopyFrom(numpy_helper.from_array(solution[-1].astype(np.float32), tensor.name))
     return model
+
+
+def fitted_head(features: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Weights (features, classes) with a last row of biases, by least squares."""
+    classes = int(labels.max()) + 1
+    targets = np.eye(classes)[labels] - 1 / classes
+    design = np.hstack([features, np.ones((len(features), 1))])
+    ridge = 1e-3 * len(features) * np.mean(features**2) * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(design.T @ design + ridge, design.T @ targets))
 
 
 # ---- hand-written quantised graphs --------------------------------------------------------------------------------
