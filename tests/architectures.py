@@ -481,9 +481,7 @@ def convmixer() -> nn.Module:
     width = 24
     layers = [nn.Conv2d(3, width, 2, 2), nn.GELU(), nn.BatchNorm2d(width)]
     for _ in range(2):
-        deep = nn.Sequential(
-            nn.Conv2d(width, width, 5, padding="same", groups=width), nn.GELU(), nn.BatchNorm2d(width)
-        )
+        deep = nn.Sequential(nn.Conv2d(width, width, 5, padding="same", groups=width), nn.GELU(), nn.BatchNorm2d(width))
         layers += [Sum(deep, nn.Identity()), nn.Conv2d(width, width, 1), nn.GELU(), nn.BatchNorm2d(width)]
     return Classifier(nn.Sequential(*layers), width)
 

@@ -197,7 +197,9 @@ def judged(folder: Path, names: list[str], routes: list[str], nncf: str | None) 
 def table(found: list[Outcome]) -> str:
     """Agreement per network and route, as docs/onnx.md has it."""
     routes = list(dict.fromkeys(o.route for o in found))
-    cells = {(o.name, o.route): "refused" if o.agreement is None else f"{o.agreement:.1%}".replace("%", " %") for o in found}
+    cells = {
+        (o.name, o.route): "refused" if o.agreement is None else f"{o.agreement:.1%}".replace("%", " %") for o in found
+    }
     lines = [f"| network | {' | '.join(routes)} |", "|---" * (len(routes) + 1) + "|"]
     for name in dict.fromkeys(o.name for o in found):
         lines.append(f"| {name} | {' | '.join(cells.get((name, route), '') for route in routes)} |")

@@ -19,6 +19,7 @@ import numpy as np
 
 from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
 from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
+from intrs.exchange.onnx.functions import Function, MOST_STEPS, clip
 from intrs.exchange.refusal import ADVICE, Refusal
 from intrs.network import INT8, Add, Concat, Conv, Gather, MaxPool, Pad, Shape
 
@@ -62,20 +63,37 @@ class Activation(ABC):
         """Two numbers between which all values lie, if any are known."""
         return None
 
+    def function(self) -> Function:
+        """These numbers as a function of those of an activation before them; of themselves if there is none."""
+        return Function(self)
+
+    def origin_key(self) -> object:
+        """Equal for two activations that hold the same numbers."""
+        return id(self)
+
 
 class Stored(Activation):
     """Lies in a tensor of the network."""
 
-    def __init__(self, node: Node, net: Builder, tensor: int, grid: Grid, *source: Activation) -> None:
+    def __init__(
+        self, node: Node, net: Builder, tensor: int, grid: Grid, *source: Activation, origin: Function | None = None
+    ) -> None:
         super().__init__(node, net.shapes[tensor], *source)
         self.tensor = tensor
         self.grid: Grid = grid
+        self._origin = origin
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
         return net.requantise(self.tensor, self.grid, grid, clamp, self.node.name)
 
     def bounds(self) -> tuple[Fraction, Fraction]:  # noqa: D102 (as inherited)
         return self.grid.value(INT8[0]), self.grid.value(INT8[1])
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self._origin or Function(self)
+
+    def origin_key(self) -> object:  # noqa: D102 (as inherited)
+        return self.tensor, self.grid
 
 
 class Image(Activation):
@@ -104,6 +122,13 @@ class Rounded(Activation):
         if grid == self.grid:
             return self.inner.on(net, self.to, clamp)
         return net.requantise(self.inner.on(net, self.to), self.grid, grid, clamp, self.node.name)
+
+    def origin(self, grid: Grid) -> Function | None:
+        """What DequantizeLinear on a grid gives, as a function of a tensor further up, if it is one of interest."""
+        function = self.inner.function()
+        if not function.steps or function.steps >= MOST_STEPS or function.root.grid is None:
+            return None
+        return function.rounded(self.to, grid)
 
 
 def code_grid(unsigned: bool) -> Grid:
@@ -135,6 +160,9 @@ class Clamped(Activation):
             return None
         limit = [low if self.low is None else self.low, high if self.high is None else self.high]
         return min(max(low, limit[0]), limit[1]), min(max(high, limit[0]), limit[1])
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self.inner.function().then(clip(self.low, self.high), plain=True)
 
 
 class Pooled(Activation):
@@ -247,7 +275,7 @@ class Sum(Activation):
     """Add of two activations."""
 
     def __init__(self, node: Node, a: Activation, b: Activation) -> None:
-        super().__init__(node, a.shape, a, b)
+        super().__init__(node, broadcast(a.shape, b.shape), a, b)
         self.terms = a, b
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
@@ -276,6 +304,11 @@ class Sum(Activation):
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
         scale = (high - low) / 255 or grid.scale
         return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
+
+
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """The shape of two activations of which one may be a single pixel for all places of the other."""
+    return b if a[:2] == (1, 1) else a
 
 
 def settled(net: Builder, source: Activation, node: Node) -> Stored:

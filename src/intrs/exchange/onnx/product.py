@@ -11,6 +11,7 @@ import numpy as np
 from intrs.exchange.builder import Builder, Units, Window
 from intrs.exchange.integers import INT32, Clamp, Grid, half_up, rescale
 from intrs.exchange.onnx.activations import Activation, Image, Stored, settled
+from intrs.exchange.onnx.functions import line
 from intrs.exchange.refusal import Refusal
 from intrs.network import INT8, AvgPool, Conv
 
@@ -202,7 +203,9 @@ def affine(net: Builder, source: Activation, factors: Units, offsets: Units, nod
         return source.affine(node, factors, offsets)
     stored = settled(net, source, node)
     if len(set(factors)) == 1 and factors[0] > 0 and not any(offsets):
-        return Stored(node, net, stored.tensor, Grid(stored.grid.scale * factors[0], stored.grid.zero), source)
+        origin = stored.function().then(line(factors[0], Fraction(0)), plain=True)
+        grid = Grid(stored.grid.scale * factors[0], stored.grid.zero)
+        return Stored(node, net, stored.tensor, grid, source, origin=origin)
     return _depthwise(stored, node).affine(node, factors, offsets)
 
 

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from intrs.network import Network
 
 MAX_INPUT_CHANNELS = 4096
-TAIL = ("Softmax", "LogSoftmax", "ArgMax", "QLinearSoftmax")  # the largest score stays where it is
+TAIL = (
+    "Softmax",
+    "LogSoftmax",
+    "ArgMax",
+    "QLinearSoftmax",
+    "Sigmoid",
+    "QLinearSigmoid",
+)  # the largest score stays where it is
 AROUND_TAIL = ("QuantizeLinear", "DequantizeLinear", "Identity", "Cast")
 BEFORE_LAYOUT = (*AROUND_TAIL, "Add", "Sub", "Mul", "Div", "Clip")
 WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
@@ -236,7 +243,9 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
 
 
 def _check_tail(node: Node, classes: int, rank: int) -> None:
-    """A Softmax or ArgMax may be dropped if it runs over the classes."""
+    """A Softmax or ArgMax may be dropped if it runs over the classes; a Sigmoid has no axis."""
+    if node.op.endswith("Sigmoid"):
+        return
     default = 0 if node.op == "ArgMax" else -1
     axis = node.integer("axis", default) % rank
     if axis != classes or node.integer("select_last_index", 0):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from intrs.exchange.onnx.functions import sigmoid
+from intrs.exchange.onnx.operators.curves import curve, with_attributes
 from intrs.exchange.onnx.operators.elementwise import arithmetic
 from intrs.exchange.onnx.operators.linear import convolve, gemm, matmul, weights_of
 from intrs.exchange.onnx.operators.pools import average_pool, global_average, reduce_mean
@@ -75,10 +77,17 @@ def _gemm(net: Builder, node: Node, inputs: Inputs) -> Value:
     return result if inputs.get(7) is None else _rounded(node, result, inputs, 7)
 
 
-@operator("QLinearAdd")
-def _add(net: Builder, node: Node, inputs: Inputs) -> Value:
-    result = arithmetic(net, node, "Add", _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
+@operator("QLinearAdd", "QLinearMul")
+def _arithmetic(net: Builder, node: Node, inputs: Inputs) -> Value:
+    op = node.op.removeprefix("QLinear")
+    result = arithmetic(net, node, op, _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
     return _rounded(node, result, inputs, 6)
+
+
+@operator("QLinearSigmoid", "QLinearLeakyRelu")
+def _curve(net: Builder, node: Node, inputs: Inputs) -> Value:
+    function = sigmoid if node.op == "QLinearSigmoid" else with_attributes(node)
+    return _rounded(node, curve(net, node, _real(net, node, inputs, 0), function), inputs, 3)
 
 
 @operator("QLinearConcat")

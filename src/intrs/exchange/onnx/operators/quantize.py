@@ -98,7 +98,8 @@ def dequantize(net: Builder, node: Node, x: Value, scale: Constant, zero: Consta
         if unsigned != zero_unsigned:
             raise Refusal(f"its zero point is {zero.dtype}, its input {x.kind}")
         tensor = x.source.on(net, code_grid(unsigned))
-        return View(Stored(node, net, tensor, grid), x.axes, x.batch)
+        origin = x.source.origin(grid) if isinstance(x.source, Rounded) else None
+        return View(Stored(node, net, tensor, grid, origin=origin), x.axes, x.batch)
     if isinstance(x, Scaled) or x.dtype.kind not in "iu":
         raise Refusal("its input is not quantised")
     net.budget.spend(scale.size)
