@@ -7,6 +7,7 @@ Blocks, activations and connections are those of the papers; depth and width are
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -168,14 +169,14 @@ def imagenet_stem(width: int) -> nn.Module:
 def plain(act: Any, pool: str = "mean", last: nn.Module | None = None, bn: bool = True) -> nn.Module:
     """A few convolutions with one activation everywhere."""
     widths = (3, 16, 16, 24, 24, 32)
-    layers = [conv(a, b, 3, 1 + i % 2, act, bn=bn) for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))]
+    layers = [conv(a, b, 3, 1 + i % 2, act, bn=bn) for i, (a, b) in enumerate(pairwise(widths))]
     return Classifier(nn.Sequential(*layers), 32, pool, last)
 
 
 def prelu() -> nn.Module:
     widths = (3, 16, 16, 24, 24, 32)
     layers: list[nn.Module] = []
-    for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (a, b) in enumerate(pairwise(widths)):
         slopes = nn.PReLU(b)
         nn.init.uniform_(slopes.weight, -0.1, 0.5)
         layers += [conv(a, b, 3, 1 + i % 2, None), slopes]
@@ -245,7 +246,7 @@ class Decoder(nn.Module):
         return self.head(self.out(both).amax((2, 3)))
 
 
-# ---- inverted residuals -----------------------------------------------------------------------------------------------
+# ---- inverted residuals ---------------------------------------------------------------------------------------------
 
 
 def inverted(
@@ -350,7 +351,7 @@ def ghostnet() -> nn.Module:
     return residual(block)
 
 
-# ---- joined and shuffled ------------------------------------------------------------------------------------------------
+# ---- joined and shuffled --------------------------------------------------------------------------------------------
 
 
 class Dense(nn.Module):
@@ -474,7 +475,7 @@ def shufflenet_v2() -> nn.Module:
     return Classifier(body, 48, "reduce")
 
 
-# ---- convolutions like transformers, and transformers -------------------------------------------------------------------
+# ---- convolutions like transformers, and transformers ---------------------------------------------------------------
 
 
 def convmixer() -> nn.Module:

@@ -7,8 +7,8 @@
 
 Networks have random weights, BatchNorm statistics and a head fitted to labelled pictures, so that classes have margins.
 FOLDER keeps the files that are made, and a second run reads them again. Prints one line per file: agreement of the top
-class with ONNX Runtime on 200 images, beside it the agreement of ONNX Runtime with its own unoptimised graph, the layers
-that run on plain loops, or the reason of a refusal; and a table in the form of docs/onnx.md.
+class with ONNX Runtime on 200 images, and of ONNX Runtime with its own unoptimised graph, or the reason of a refusal;
+and a table in the form of docs/onnx.md.
 """
 
 from __future__ import annotations

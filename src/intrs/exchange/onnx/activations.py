@@ -320,6 +320,36 @@ def settled(net: Builder, source: Activation, node: Node) -> Stored:
     return Stored(node, net, source.on(net, source.grid), source.grid)
 
 
+def spanning(low: Fraction, high: Fraction, default: Fraction) -> Grid:
+    """The grid whose codes reach from one number to the other, with zero among them."""
+    low, high = _coarse(min(low, Fraction(0))), _coarse(max(high, Fraction(0)))
+    scale = (high - low) / 255 or default
+    return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
+
+
+def _coarse(value: Fraction) -> Fraction:
+    """A number near this one that is written with few digits: nothing depends on where a grid ends exactly."""
+    return Fraction(half_up(value * 2**32), 2**32)
+
+
+def grid_within(source: Activation) -> Grid:
+    """The grid of an activation; one that spans its values, if it is a function of codes and was left unquantised."""
+    if source.grid is not None:
+        return source.grid
+    bounds = source.bounds()
+    if source.function().root.grid is None or bounds is None:
+        raise Refusal(f"this is a float layer: its input, from {source.node}, is not quantised; {ADVICE}")
+    return spanning(*bounds, Fraction(1))
+
+
+def settled_within(net: Builder, source: Activation, node: Node) -> Stored:
+    """As `settled`, but what is a function of codes may have been left unquantised: it is rounded once more."""
+    if isinstance(source, Stored):
+        return source
+    grid = grid_within(source)
+    return Stored(node, net, source.on(net, grid), grid)
+
+
 def max_pooled(net: Builder, tensor: int, window: Window, node: Node) -> int:
     """MaxPool of a tensor."""
     return net.add(MaxPool((tensor,), window.kernel, window.stride, window.pad, name=node.name))

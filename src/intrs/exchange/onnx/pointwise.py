@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
-from intrs.exchange.onnx.activations import Activation, Clamped, Stored, broadcast
+from intrs.exchange.integers import Clamp, Grid, add_integers, rescale
+from intrs.exchange.onnx.activations import Activation, Clamped, Stored, broadcast, grid_within, spanning
 from intrs.exchange.onnx.functions import CODES, Function
 from intrs.exchange.onnx.product import affine
 from intrs.exchange.refusal import ADVICE, Refusal
@@ -73,18 +73,6 @@ def _span(function: Function, grid: Grid, clamp: Clamp) -> Grid:
     return spanning(low, high, grid.scale)
 
 
-def spanning(low: Fraction, high: Fraction, default: Fraction) -> Grid:
-    """The grid whose codes reach from one number to the other, with zero among them."""
-    low, high = _coarse(min(low, Fraction(0))), _coarse(max(high, Fraction(0)))
-    scale = (high - low) / 255 or default
-    return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
-
-
-def _coarse(value: Fraction) -> Fraction:
-    """A number near this one that is written with few digits: nothing depends on where a grid ends exactly."""
-    return Fraction(half_up(value * 2**32), 2**32)
-
-
 class Multiplied(Activation):
     """Mul of two activations."""
 
@@ -93,18 +81,10 @@ class Multiplied(Activation):
         self.factors = a, b
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
-        grids = [factor.grid or _bounded(factor) for factor in self.factors]
+        grids = [grid_within(factor) for factor in self.factors]
         tensors = self.factors[0].on(net, grids[0]), self.factors[1].on(net, grids[1])
         ratio = rescale([grids[0].scale * grids[1].scale / grid.scale])
         return net.add(Mul(tensors, (grids[0].zero, grids[1].zero), ratio, grid.zero, clamp, name=self.node.name))
-
-
-def _bounded(factor: Activation) -> Grid:
-    """A grid for a factor that the file does not quantise: it must be a function whose range is known."""
-    bounds = factor.bounds()
-    if not factor.function().steps or bounds is None:
-        raise Refusal(f"its input, from {factor.node}, is not quantised; {ADVICE}")
-    return spanning(*bounds, Fraction(1))
 
 
 class Slopes(Activation):

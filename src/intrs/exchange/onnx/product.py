@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.builder import Builder, Units, Window
-from intrs.exchange.integers import INT32, Clamp, Grid, half_up, rescale
-from intrs.exchange.onnx.activations import Activation, Image, Stored, settled
-from intrs.exchange.onnx.functions import line
+from intrs.exchange.integers import INT32, Clamp, Grid, Line, half_up, rescale, scaled
+from intrs.exchange.onnx.activations import Activation, Image, Stored, settled, settled_within
+from intrs.exchange.onnx.functions import Function, line
 from intrs.exchange.refusal import Refusal
 from intrs.network import INT8, AvgPool, Conv
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from intrs.exchange.onnx.file import Node
 
+LEAST_WEIGHT = 64  # of a depthwise layer that computes lines; its bias is rounded to a fraction of a code
+MOST_BIAS = 2**20  # codes of the input; beyond, the layer is hardly more than its bias
 WIDE_BITS = 29  # class scores stay within +-2**29, where RESCALE by any ratio is defined
 
 
@@ -171,7 +173,7 @@ def to_int8(weights: NDArray[Any]) -> NDArray[np.int8]:
 
 def average_inside(net: Builder, source: Activation, window: Window, node: Node) -> Stored:
     """AveragePool that does not count padding: TOSA AVG_POOL2D, on the grid of its input."""
-    stored = settled(net, source, node)
+    stored = settled_within(net, source, node)
     window.slide(stored.shape)
     zero = stored.grid.zero
     layer = AvgPool((stored.tensor,), window.kernel, window.stride, window.pad, zero, zero, name=node.name)
@@ -180,7 +182,7 @@ def average_inside(net: Builder, source: Activation, window: Window, node: Node)
 
 def average(net: Builder, source: Activation, window: Window, node: Node) -> Product:
     """The mean over a window that counts padding as zeros: a depthwise sum, rounded once."""
-    stored = settled(net, source, node)
+    stored = settled_within(net, source, node)
     channels, area = stored.shape[2], window.kernel[0] * window.kernel[1]
     window.slide(stored.shape)
     net.budget.spend(channels, channels * area)
@@ -206,11 +208,81 @@ def affine(net: Builder, source: Activation, factors: Units, offsets: Units, nod
         origin = stored.function().then(line(factors[0], Fraction(0)), plain=True)
         grid = Grid(stored.grid.scale * factors[0], stored.grid.zero)
         return Stored(node, net, stored.tensor, grid, source, origin=origin)
-    return _depthwise(stored, node).affine(node, factors, offsets)
+    return Lines(node, stored, factors, offsets)
 
 
-def _depthwise(stored: Stored, node: Node) -> Product:
-    """The identity as a 1 x 1 depthwise layer. Weights of 64 give the bias of an affine map 6 bits below a code."""
-    channels = stored.shape[2]
-    weights = np.full((channels, 1, 1, 1), 64, np.int8)
-    return Product(node, stored, weights, (stored.grid.scale / 64,) * channels, (Fraction(0),) * channels, channels)
+class Lines(Product):
+    """`factor * x + offset` per channel of an activation that is quantised: a 1 x 1 depthwise layer.
+
+    Its weight may be any of 64 .. 127: with each the bias is rounded to other places, and one of them gives the right
+    code for all 256 codes of the input, but in the rarest cases.
+    """
+
+    def __init__(self, node: Node, stored: Stored, factors: Units, offsets: Units, *waiting: Activation) -> None:
+        channels = stored.shape[2]
+        self.factors, self.offsets = factors, offsets
+        signs = [(f > 0) - (f < 0) for f in factors]
+        weights = np.array(signs, np.int8).reshape(channels, 1, 1, 1) * np.int8(LEAST_WEIGHT)
+        units = tuple(stored.grid.scale * (abs(f) if f else 1) / LEAST_WEIGHT for f in factors)
+        super().__init__(node, stored, weights, units, offsets, channels, None, *waiting)
+
+    def affine(self, node: Node, factors: Units, offsets: Units) -> Product:  # noqa: D102 (as inherited)
+        offsets = tuple(b * f + o for b, f, o in zip(self.offsets, factors, offsets, strict=True))
+        factors = tuple(a * f for a, f in zip(self.factors, factors, strict=True))
+        return Lines(node, self.source, factors, offsets, self)
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        if len(set(self.factors)) > 1 or len(set(self.offsets)) > 1:
+            return super().function()
+        return self.source.function().then(line(self.factors[0], self.offsets[0]), plain=True)
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        integers, zero = self._integers(grid.scale / 2**16), self.source.grid.zero
+        weights, units = integers.weights.copy(), list(integers.units)
+        bias = list(integers.bias)
+        step = self.source.grid.scale / grid.scale
+        found: dict[tuple[Fraction, Fraction], tuple[int, int]] = {}
+        for c, (factor, offset) in enumerate(zip(self.factors, self.offsets, strict=True)):
+            slope, start = factor * step, offset / grid.scale
+            if slope == 0 or abs(start / slope) > MOST_BIAS:
+                continue
+            if (slope, start) not in found:
+                found[slope, start] = best_line(Line(slope, start), zero, grid.zero, clamp)
+            weight, bias[c] = found[slope, start]
+            weights[c] = weight
+            units[c] = abs(factor) * self.source.grid.scale / abs(weight)
+        ratios = rescale([unit / grid.scale for unit in units])
+        chosen = _Integers(weights, tuple(units), bias)
+        return net.add(self._layer(chosen, rescale=ratios, output_zero_point=grid.zero, clamp=clamp))
+
+
+def best_line(wanted: Line, zero: int, output_zero: int, clamp: Clamp) -> tuple[int, int]:
+    """(weight, bias) of a depthwise layer whose codes are `wanted` of x - zero, at all codes x or at most of them."""
+    targets = _codes_of(wanted, zero, output_zero, clamp)
+    codes = np.arange(INT8[0], INT8[1] + 1, dtype=np.int64) - zero
+    sign, slope = (1 if wanted.slope > 0 else -1), abs(wanted.slope)
+    ideals = {weight: wanted.offset * weight / slope for weight in range(LEAST_WEIGHT, INT8[1] + 1)}
+    order = sorted(ideals, key=lambda weight: (abs(half_up(ideals[weight]) - ideals[weight]) / weight, weight))
+    best, least = (0, 0), len(codes) + 1
+    for weight in order:
+        bias = half_up(ideals[weight])
+        multiplier, shift = scaled(slope / weight)
+        sums = (codes * (sign * weight) + bias) * multiplier + (1 << (shift - 1))
+        wrong = int((np.clip((sums >> shift) + output_zero, *clamp) != targets).sum())
+        if wrong < least:
+            best, least = (sign * weight, bias), wrong
+        if not wrong:
+            break
+    return best
+
+
+def _codes_of(wanted: Line, zero: int, output_zero: int, clamp: Clamp) -> NDArray[np.int64]:
+    """The exact codes of a line, rounded half up: by doubles where these are far from a tie, else by fractions."""
+    codes = np.arange(INT8[0], INT8[1] + 1, dtype=np.int64) - zero
+    slope, offset = float(wanted.slope), float(wanted.offset)
+    values = codes * slope + (offset + 0.5)
+    doubt = 1e-9 * (1 + 256 * abs(slope) + abs(offset))
+    floors = np.clip(np.floor(values), -(2**40), 2**40)
+    for i in np.flatnonzero(np.abs(values - np.rint(values)) < doubt):
+        floors[i] = max(-(2**40), min(2**40, half_up(wanted.slope * int(codes[i]) + wanted.offset)))
+    return np.asarray(np.clip(floors.astype(np.int64) + output_zero, *clamp))
