@@ -4,6 +4,8 @@ Blocks, activations and connections are those of the papers; depth and width are
 `head`, which `prepare` fits to labelled pictures so that its scores have margins.
 """
 
+# mypy: disable-error-code="no-any-return,arg-type,list-item,union-attr,operator"
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -17,17 +17,22 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+import numpy as np
+
 from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
 from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
-from intrs.exchange.onnx.functions import Function, MOST_STEPS, clip
+from intrs.exchange.onnx.functions import CODES, Function, MOST_STEPS, clip
 from intrs.exchange.refusal import ADVICE, Refusal
-from intrs.network import INT8, Add, Concat, Conv, Gather, MaxPool, Pad, Shape
+from intrs.network import Add, CodeTable, Concat, Conv, Gather, INT8, MaxPool, Pad, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from intrs.exchange.onnx.file import Node
 
+TABLE_COST = 64  # channels' worth of exact arithmetic, of one function at 256 codes
+MOST_ZOOMS = 64  # of `_span`
+SAMPLES = 256
 MAX_WAITING = 24  # operations in a row without a QuantizeLinear: each makes fractions longer
 
 
@@ -66,6 +71,10 @@ class Activation(ABC):
     def function(self) -> Function:
         """These numbers as a function of those of an activation before them; of themselves if there is none."""
         return Function(self)
+
+    def is_elementwise(self) -> bool:
+        """Whether every number depends on one code only, so that `bounds` are not far off."""
+        return self.grid is not None or self.function().root.grid is not None
 
     def origin_key(self) -> object:
         """Equal for two activations that hold the same numbers."""
@@ -163,6 +172,9 @@ class Clamped(Activation):
 
     def function(self) -> Function:  # noqa: D102 (as inherited)
         return self.inner.function().then(clip(self.low, self.high), plain=True)
+
+    def is_elementwise(self) -> bool:  # noqa: D102 (as inherited)
+        return self.inner.is_elementwise()
 
 
 class Pooled(Activation):
@@ -306,6 +318,53 @@ class Sum(Activation):
         return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
 
 
+class Pointwise(Activation):
+    """A function of the codes of one tensor: a table."""
+
+    def __init__(self, node: Node, function: Function, *sources: Activation) -> None:
+        super().__init__(node, function.root.shape, *sources)
+        self._function = function
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self._function
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        net.budget.spend(TABLE_COST)
+        root = self._function.root
+        of = root.grid or _span(self._function, grid, clamp)
+        table = self._function.table(of, grid, clamp)
+        tensor = root.on(net, of)
+        if np.array_equal(table, CODES):
+            return tensor
+        return net.add(CodeTable((tensor,), table, name=self.node.name))
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
+        grid = self._function.root.grid
+        return None if grid is None else self._function.bounds([grid.value(code) for code in CODES])
+
+
+def _span(function: Function, grid: Grid, clamp: Clamp) -> Grid:
+    """A grid for an activation that the file does not quantise before a function of it (NNCF leaves such Convs).
+
+    It spans the numbers between which the code of the result still changes, found by looking ever closer. Rounding to
+    it costs about one code of the result.
+    """
+    known = function.root.bounds()
+    if known is None:
+        raise Refusal(f"its input, from {function.root.node}, is not quantised; {ADVICE}")
+    low, high = min(known[0], Fraction(0)), max(known[1], Fraction(0))
+    for _ in range(MOST_ZOOMS):
+        step = (high - low) / (SAMPLES - 1)
+        places = [low + step * i for i in range(SAMPLES)]
+        codes = function.codes(places, grid, clamp)
+        first = next((i for i, code in enumerate(codes) if code != codes[0]), SAMPLES)
+        last = next((i for i in range(SAMPLES - 1, -1, -1) if codes[i] != codes[-1]), -1)
+        if first > last + 1 or (first <= 1 and last >= SAMPLES - 2):
+            break
+        low, high = places[max(first - 1, 0)], places[min(last + 1, SAMPLES - 1)]
+    return spanning(low, high, grid.scale)
+
+
 def broadcast(a: Shape, b: Shape) -> Shape:
     """The shape of two activations of which one may be a single pixel for all places of the other."""
     return b if a[:2] == (1, 1) else a
@@ -337,7 +396,7 @@ def grid_within(source: Activation) -> Grid:
     if source.grid is not None:
         return source.grid
     bounds = source.bounds()
-    if source.function().root.grid is None or bounds is None:
+    if not source.is_elementwise() or bounds is None:
         raise Refusal(f"this is a float layer: its input, from {source.node}, is not quantised; {ADVICE}")
     return spanning(*bounds, Fraction(1))
 

@@ -1,6 +1,6 @@
 """Functions of one 8-bit activation, which become tables of 256 codes.
 
-An operator such as Sigmoid or HardSwish takes one activation, of which there are only 256 codes, to real numbers; and so
+An operator such as Sigmoid or HardSwish takes one activation, of which there are only 256 codes, to real numbers; so
 does every chain of such operators, also one that meets itself again, as x * Sigmoid(x) does. A `Function` knows the
 numbers at all codes: as fractions where they are rational, so that ties are seen, else as balls, at a precision that is
 raised until every code of the result is decided.
@@ -47,7 +47,7 @@ class Function:
         self.root = root
         self.apply = apply
         self.arguments = arguments
-        self.plain = not arguments or (plain and all(f.plain for f in arguments))  # other layers compute it too
+        self.plain: bool = not arguments or (plain and all(f.plain for f in arguments))  # other layers compute it too
         self.steps: int = 1 + max((f.steps for f in arguments), default=-1)
         self._last: tuple[object, list[Number]] | None = None
 
@@ -80,6 +80,10 @@ class Function:
     def rounded(self, to: Grid, seen_as: Grid) -> Function:
         """Through a quantizer: codes on `to`, read as those of `seen_as`."""
         return self.then(lambda value: seen_as.value(_code(value, to)), plain=True)
+
+    def rest(self, grid: Grid) -> Function:
+        """What is left over when these numbers are rounded to a grid."""
+        return self.then(lambda value: minus(value, grid.value(_code(value, grid))))
 
     def bounds(self, at: Sequence[Fraction]) -> tuple[Fraction, Fraction]:
         """Two numbers between which all values lie."""

@@ -1,4 +1,4 @@
-"""Activations that are functions of codes: tables, products of two activations, slopes per channel.
+"""Products of two activations, and slopes per channel.
 
 As in `activations`, all wait for the grid of their result.
 """
@@ -11,66 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs.exchange.integers import Clamp, Grid, add_integers, rescale
-from intrs.exchange.onnx.activations import Activation, Clamped, Stored, broadcast, grid_within, spanning
-from intrs.exchange.onnx.functions import CODES, Function
+from intrs.exchange.onnx.activations import Activation, Clamped, Stored, broadcast, grid_within
+from intrs.exchange.onnx.functions import CODES
 from intrs.exchange.onnx.product import affine
-from intrs.exchange.refusal import ADVICE, Refusal
 from intrs.network import INT8, Add, CodeTable, Mul
 
 if TYPE_CHECKING:
     from intrs.exchange.builder import Builder, Units
     from intrs.exchange.onnx.file import Node
-
-TABLE_COST = 64  # channels' worth of exact arithmetic, of one function at 256 codes
-MOST_ZOOMS = 64  # of `_span`
-SAMPLES = 256
-
-
-class Pointwise(Activation):
-    """A function of the codes of one tensor: a table."""
-
-    def __init__(self, node: Node, function: Function, *sources: Activation) -> None:
-        super().__init__(node, function.root.shape, *sources)
-        self._function = function
-
-    def function(self) -> Function:  # noqa: D102 (as inherited)
-        return self._function
-
-    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
-        net.budget.spend(TABLE_COST)
-        root = self._function.root
-        of = root.grid or _span(self._function, grid, clamp)
-        table = self._function.table(of, grid, clamp)
-        tensor = root.on(net, of)
-        if np.array_equal(table, CODES):
-            return tensor
-        return net.add(CodeTable((tensor,), table, name=self.node.name))
-
-    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
-        grid = self._function.root.grid
-        return None if grid is None else self._function.bounds([grid.value(code) for code in CODES])
-
-
-def _span(function: Function, grid: Grid, clamp: Clamp) -> Grid:
-    """A grid for an activation that the file does not quantise before a function of it (NNCF leaves such Convs).
-
-    It spans the numbers between which the code of the result still changes, found by looking ever closer. Rounding to
-    it costs about one code of the result.
-    """
-    known = function.root.bounds()
-    if known is None:
-        raise Refusal(f"its input, from {function.root.node}, is not quantised; {ADVICE}")
-    low, high = min(known[0], Fraction(0)), max(known[1], Fraction(0))
-    for _ in range(MOST_ZOOMS):
-        step = (high - low) / (SAMPLES - 1)
-        places = [low + step * i for i in range(SAMPLES)]
-        codes = function.codes(places, grid, clamp)
-        first = next((i for i, code in enumerate(codes) if code != codes[0]), SAMPLES)
-        last = next((i for i in range(SAMPLES - 1, -1, -1) if codes[i] != codes[-1]), -1)
-        if first > last + 1 or (first <= 1 and last >= SAMPLES - 2):
-            break
-        low, high = places[max(first - 1, 0)], places[min(last + 1, SAMPLES - 1)]
-    return spanning(low, high, grid.scale)
 
 
 class Multiplied(Activation):
@@ -111,6 +59,14 @@ class Slopes(Activation):
             layer = Add((total, tensor), integers.multipliers, (grid.zero,) * 2, integers.shift, grid.zero, INT8)
             total = net.add(layer)
         return net.requantise(total, grid, grid, clamp, self.node.name)
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
+        each = [part.bounds() for part in self.parts]
+        known = [bounds for bounds in each if bounds is not None]
+        return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(each) else None
+
+    def is_elementwise(self) -> bool:  # noqa: D102 (as inherited)
+        return all(part.is_elementwise() for part in self.parts)
 
 
 def negated(net: Builder, stored: Stored, node: Node) -> Stored:

@@ -9,17 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.builder import Builder, Units, Window
-from intrs.exchange.integers import INT32, Clamp, Grid, Line, half_up, rescale, scaled
-from intrs.exchange.onnx.activations import Activation, Image, Stored, settled, settled_within
+from intrs.exchange.integers import INT32, Clamp, Grid, Line, clamped, half_up, rescale, scaled
+from intrs.exchange.onnx.activations import (
+    Activation,
+    Clamped,
+    Image,
+    Pointwise,
+    Stored,
+    settled,
+    settled_within,
+    spanning,
+)
 from intrs.exchange.onnx.functions import Function, line
 from intrs.exchange.refusal import Refusal
-from intrs.network import INT8, AvgPool, Conv
+from intrs.network import INT8, AvgPool, Concat, Conv, Gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.exchange.onnx.file import Node
 
+PER_TENSOR = "quantize activations with one scale per tensor"
 LEAST_WEIGHT = 64  # of a depthwise layer that computes lines; its bias is rounded to a fraction of a code
 MOST_BIAS = 2**20  # codes of the input; beyond, the layer is hardly more than its bias
 WIDE_BITS = 29  # class scores stay within +-2**29, where RESCALE by any ratio is defined
@@ -171,6 +181,22 @@ def to_int8(weights: NDArray[Any]) -> NDArray[np.int8]:
     return weights.astype(np.int8)
 
 
+def fitted_weights(
+    net: Builder, source: Stored, weights: NDArray[Any], groups: int, node: Node
+) -> tuple[Stored, NDArray[np.int8]]:
+    """Weights as int8; where they exceed it, their input channels are repeated and take what is left over: exact."""
+    if not weights.size or (weights.min() >= INT8[0] and weights.max() <= INT8[1]):
+        return source, weights.astype(np.int8)
+    part = np.clip(weights, *INT8)
+    rest = weights - part
+    repeated = np.flatnonzero(rest.any(axis=(0, 1, 2)))
+    inputs = weights.shape[3]
+    net.budget.spend(0, part.size)
+    order = [g * inputs + i for g in range(groups) for i in (*range(inputs), *repeated.tolist())]
+    tensor = net.add(Gather((source.tensor,), channels=np.array(order, np.int32), name=node.name))
+    return Stored(node, net, tensor, source.grid), to_int8(np.concatenate([part, rest[..., repeated]], axis=3))
+
+
 def average_inside(net: Builder, source: Activation, window: Window, node: Node) -> Stored:
     """AveragePool that does not count padding: TOSA AVG_POOL2D, on the grid of its input."""
     stored = settled_within(net, source, node)
@@ -182,13 +208,42 @@ def average_inside(net: Builder, source: Activation, window: Window, node: Node)
 
 def average(net: Builder, source: Activation, window: Window, node: Node) -> Product:
     """The mean over a window that counts padding as zeros: a depthwise sum, rounded once."""
-    stored = settled_within(net, source, node)
-    channels, area = stored.shape[2], window.kernel[0] * window.kernel[1]
+    area = window.kernel[0] * window.kernel[1]
+    if isinstance(source, Lines) and not any(window.pad):  # the mean of a line is the line of the mean
+        return average(net, source.source, window, node).affine(node, source.factors, source.offsets)
+    if source.grid is None and source.function().root.grid is not None:
+        stored, weights, unit = _in_two(net, source, node)
+    else:
+        stored, weights = settled_within(net, source, node), (1,)
+        unit = stored.grid.scale
+    channels = stored.shape[2] // len(weights)
     window.slide(stored.shape)
-    net.budget.spend(channels, channels * area)
-    weights = np.ones((channels, *window.kernel, 1), np.int8)
-    units = (stored.grid.scale / area,) * channels
-    return Product(node, stored, weights, units, (Fraction(0),) * channels, channels, window)
+    net.budget.spend(channels, channels * area * len(weights))
+    kernel = np.broadcast_to(np.array(weights, np.int8), (channels, *window.kernel, len(weights)))
+    return Product(node, stored, kernel, (unit / area,) * channels, (Fraction(0),) * channels, channels, window)
+
+
+def _in_two(net: Builder, source: Activation, node: Node) -> tuple[Stored, tuple[int, ...], Fraction]:
+    """A function of codes that the file leaves unquantised, as codes of a coarse and of a fine grid in turns.
+
+    Sums of them, weighted as told, have the unit that is told: a 64th of the coarse grid's scale.
+    """
+    function, bounds = source.function(), source.bounds()
+    assert bounds is not None
+    coarse = _coarse_grid(*bounds)
+    fine = Grid(coarse.scale / LEAST_WEIGHT, coarse.zero)
+    tensors = [Pointwise(node, f).on(net, grid) for f, grid in ((function, coarse), (function.rest(coarse), fine))]
+    both, channels = net.add(Concat(tuple(tensors), name=node.name)), source.shape[2]
+    order = np.arange(2 * channels, dtype=np.int32).reshape(2, channels).T.ravel()
+    tensor = net.add(Gather((both,), channels=order, name=node.name))
+    return Stored(node, net, tensor, coarse), (LEAST_WEIGHT, 1), fine.scale
+
+
+def _coarse_grid(low: Fraction, high: Fraction) -> Grid:
+    """A grid that spans these numbers, with room for what is left over about its zero point."""
+    half = LEAST_WEIGHT // 2 + 1
+    zero = clamped(spanning(low, high, Fraction(1)).zero, (INT8[0] + half, INT8[1] - half))
+    return Grid(max(high / (INT8[1] - zero), -low / (zero - INT8[0])) or Fraction(1), zero)
 
 
 def affine(net: Builder, source: Activation, factors: Units, offsets: Units, node: Node) -> Activation:
@@ -211,6 +266,21 @@ def affine(net: Builder, source: Activation, factors: Units, offsets: Units, nod
     return Lines(node, stored, factors, offsets)
 
 
+def in_units(net: Builder, source: Activation, scales: Units, grid: Grid, node: Node) -> Activation:
+    """An activation in units of a scale per channel, for a quantizer that has many (NNCF's before depthwise layers)."""
+    zeros = (Fraction(0),) * len(scales)
+    if isinstance(source, Clamped):
+        least, most = grid.value(INT8[0]), grid.value(INT8[1])
+        low = None if source.low is None or source.low / max(scales) <= least else source.low
+        high = None if source.high is None or source.high / max(scales) >= most else source.high
+        if low or high:
+            raise Refusal(f"{source.node} clips inside of what the scales per channel cover; {PER_TENSOR}")
+        return Clamped(node, in_units(net, source.inner, scales, grid, node), low, high)
+    if source.grid is None and not isinstance(source, Product | Image):
+        raise Refusal(f"it quantises an activation per channel, from {source.node}, which is not a Conv; {PER_TENSOR}")
+    return affine(net, source, tuple(1 / scale for scale in scales), zeros, node)
+
+
 class Lines(Product):
     """`factor * x + offset` per channel of an activation that is quantised: a 1 x 1 depthwise layer.
 
@@ -225,6 +295,14 @@ class Lines(Product):
         weights = np.array(signs, np.int8).reshape(channels, 1, 1, 1) * np.int8(LEAST_WEIGHT)
         units = tuple(stored.grid.scale * (abs(f) if f else 1) / LEAST_WEIGHT for f in factors)
         super().__init__(node, stored, weights, units, offsets, channels, None, *waiting)
+
+    def is_elementwise(self) -> bool:  # noqa: D102 (as inherited)
+        return True
+
+    @property
+    def only_scales(self) -> bool:
+        """Whether it only gives every channel a scale of its own."""
+        return not any(self.offsets) and min(self.factors) > 0
 
     def affine(self, node: Node, factors: Units, offsets: Units) -> Product:  # noqa: D102 (as inherited)
         offsets = tuple(b * f + o for b, f, o in zip(self.offsets, factors, offsets, strict=True))

@@ -7,9 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from intrs.exchange.onnx import functions as fn
+from intrs.exchange.onnx.activations import Pointwise
 from intrs.exchange.onnx.operators.elementwise import per_channel
 from intrs.exchange.onnx.operators.registry import Inputs, operator
-from intrs.exchange.onnx.pointwise import Pointwise, Slopes
+from intrs.exchange.onnx.pointwise import Slopes
 from intrs.exchange.onnx.values import Value, View, dims_of, numbers
 from intrs.exchange.refusal import Refusal
 

@@ -11,9 +11,9 @@ import numpy as np
 from intrs.exchange.integers import square_root
 from intrs.exchange.onnx import constants as const
 from intrs.exchange.onnx import functions as fn
-from intrs.exchange.onnx.activations import Activation, Clamped, Image, Sum, settled
+from intrs.exchange.onnx.activations import Activation, Clamped, Image, Pointwise, Sum, settled
 from intrs.exchange.onnx.operators.registry import Inputs, operator
-from intrs.exchange.onnx.pointwise import Multiplied, Pointwise, negated
+from intrs.exchange.onnx.pointwise import Multiplied, negated
 from intrs.exchange.onnx.product import Product, affine
 from intrs.exchange.onnx.values import Scaled, Value, View, dims_of, numbers
 from intrs.exchange.refusal import Refusal
