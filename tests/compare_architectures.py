@@ -49,7 +49,7 @@ ROUTES = (
     *(f"torchscript-{quantizer}" for quantizer in ("s8s8", "u8u8", "qoperator")),
 )
 NNCF = """
-import logging; logging.disable(logging.INFO)
+import logging, sys; logging.disable(logging.INFO)
 import nncf, numpy, onnx
 source, target, data = sys.argv[1:]
 model, images = onnx.load(source), numpy.load(data)
