@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-import numpy as np
-
 from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
 from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
-from intrs.exchange.onnx.functions import CODES, Function, MOST_STEPS, clip
+from intrs.exchange.onnx.functions import CODES, MOST_STEPS, Function, clip
 from intrs.exchange.refusal import ADVICE, Refusal
-from intrs.network import Add, CodeTable, Concat, Conv, Gather, INT8, MaxPool, Pad, Shape
+from intrs.network import INT8, Add, CodeTable, Concat, Conv, Gather, MaxPool, Pad, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

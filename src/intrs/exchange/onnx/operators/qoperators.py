@@ -93,9 +93,7 @@ def _curve(net: Builder, node: Node, inputs: Inputs) -> Value:
 @operator("QLinearConcat")
 def _concat(net: Builder, node: Node, inputs: Inputs) -> Value:
     parts = [_dequantized(net, node, inputs, number) for number in range(2, len(inputs), 3)]
-    return _rounded(node, join(net, node, parts), inputs, 0)
-    parts = [_real(net, node, inputs, number) for number in range(2, len(inputs), 3)]
-    return _rounded(net, node, join(node, parts), inputs, 0)
+    return _rounded(net, node, join(net, node, parts), inputs, 0)
 
 
 @operator("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearReduceMean")
