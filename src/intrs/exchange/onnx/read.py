@@ -182,8 +182,8 @@ def _operator(node: Node) -> Operator:
         raise Refusal("it divides by a deviation that depends on the image; use BatchNormalization")
     if node.op in DYNAMIC:
         raise Refusal("its scales depend on the data (dynamic quantisation); use static quantisation, with calibration")
-    reason = f"the operator {shortened(node.op)} has no counterpart among the layers of an intrs network"
-    raise Refusal(f"{reason} (docs/onnx.md lists those that have); replace it in the model, and export it again")
+    reason = f"the operator {shortened(node.op)} is not supported: no layer of an intrs network computes it"
+    raise Refusal(f"{reason} (docs/onnx.md lists those that are); replace it in the model and export that again")
 
 
 def _lookup(name: str, values: dict[str, Value], graph: Graph, net: Builder) -> Value:
