@@ -209,7 +209,7 @@ def average_inside(net: Builder, source: Activation, window: Window, node: Node)
 def average(net: Builder, source: Activation, window: Window, node: Node) -> Product:
     """The mean over a window that counts padding as zeros: a depthwise sum, rounded once."""
     area = window.kernel[0] * window.kernel[1]
-    if isinstance(source, Lines) and not any(window.pad):  # the mean of a line is the line of the mean
+    if isinstance(source, ChannelLines) and not any(window.pad):  # the mean of a line is the line of the mean
         return average(net, source.source, window, node).affine(node, source.factors, source.offsets)
     if source.grid is None and source.function().root.grid is not None:
         stored, weights, unit = _in_two(net, source, node)
@@ -263,7 +263,7 @@ def affine(net: Builder, source: Activation, factors: Units, offsets: Units, nod
         origin = stored.function().then(line(factors[0], Fraction(0)), plain=True)
         grid = Grid(stored.grid.scale * factors[0], stored.grid.zero)
         return Stored(node, net, stored.tensor, grid, source, origin=origin)
-    return Lines(node, stored, factors, offsets)
+    return ChannelLines(node, stored, factors, offsets)
 
 
 def in_units(net: Builder, source: Activation, scales: Units, grid: Grid, node: Node) -> Activation:
@@ -281,7 +281,7 @@ def in_units(net: Builder, source: Activation, scales: Units, grid: Grid, node: 
     return affine(net, source, tuple(1 / scale for scale in scales), zeros, node)
 
 
-class Lines(Product):
+class ChannelLines(Product):
     """`factor * x + offset` per channel of an activation that is quantised: a 1 x 1 depthwise layer.
 
     Its weight may be any of 64 .. 127: with each the bias is rounded to other places, and one of them gives the right
@@ -307,7 +307,7 @@ class Lines(Product):
     def affine(self, node: Node, factors: Units, offsets: Units) -> Product:  # noqa: D102 (as inherited)
         offsets = tuple(b * f + o for b, f, o in zip(self.offsets, factors, offsets, strict=True))
         factors = tuple(a * f for a, f in zip(self.factors, factors, strict=True))
-        return Lines(node, self.source, factors, offsets, self)
+        return ChannelLines(node, self.source, factors, offsets, self)
 
     def function(self) -> Function:  # noqa: D102 (as inherited)
         if len(set(self.factors)) > 1 or len(set(self.offsets)) > 1:
@@ -339,11 +339,12 @@ def best_line(wanted: Line, zero: int, output_zero: int, clamp: Clamp) -> tuple[
     targets = _codes_of(wanted, zero, output_zero, clamp)
     codes = np.arange(INT8[0], INT8[1] + 1, dtype=np.int64) - zero
     sign, slope = (1 if wanted.slope > 0 else -1), abs(wanted.slope)
-    ideals = {weight: wanted.offset * weight / slope for weight in range(LEAST_WEIGHT, INT8[1] + 1)}
-    order = sorted(ideals, key=lambda weight: (abs(half_up(ideals[weight]) - ideals[weight]) / weight, weight))
+    weights = np.arange(LEAST_WEIGHT, INT8[1] + 1)
+    ideals = weights * float(wanted.offset / slope)  # doubles only say what is tried first
+    order = weights[np.argsort(np.abs(ideals - np.rint(ideals)) / weights, kind="stable")].tolist()
     best, least = (0, 0), len(codes) + 1
     for weight in order:
-        bias = half_up(ideals[weight])
+        bias = half_up(wanted.offset * weight / slope)
         multiplier, shift = scaled(slope / weight)
         sums = (codes * (sign * weight) + bias) * multiplier + (1 << (shift - 1))
         wrong = int((np.clip((sums >> shift) + output_zero, *clamp) != targets).sum())

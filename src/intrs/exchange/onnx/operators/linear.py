@@ -12,7 +12,7 @@ from intrs.exchange.builder import MAX_SIDE, Builder, Window
 from intrs.exchange.onnx.activations import settled
 from intrs.exchange.onnx.operators.registry import Inputs, operator
 from intrs.exchange.onnx.operators.windows import read_window
-from intrs.exchange.onnx.product import Lines, Product, fitted_weights
+from intrs.exchange.onnx.product import ChannelLines, Product, fitted_weights
 from intrs.exchange.onnx.values import NCHW, Atom, Scaled, Value, View, dims_of, numbers
 from intrs.exchange.refusal import ADVICE, TRANSFORMER, Refusal
 
@@ -58,7 +58,7 @@ def _product(
         raise Refusal(f"{x.source.shape[2]} input channels, {groups} groups and weights for {inputs} do not fit")
     net.budget.spend(outputs, weights.codes.size)
     source, scales = x.source, _per_output(weights, outputs)
-    if isinstance(source, Lines) and groups == x.source.shape[2] and source.only_scales:
+    if isinstance(source, ChannelLines) and groups == x.source.shape[2] and source.only_scales:
         scales = tuple(scale * source.factors[o * groups // outputs] for o, scale in enumerate(scales))
         source = source.source
     stored, codes = fitted_weights(net, settled(net, source, node), weights.codes, groups, node)

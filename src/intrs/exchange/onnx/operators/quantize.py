@@ -12,7 +12,7 @@ from intrs.exchange.integers import Grid
 from intrs.exchange.onnx import constants as const
 from intrs.exchange.onnx.activations import Rounded, Stored, code_grid
 from intrs.exchange.onnx.operators.registry import Inputs, operator
-from intrs.exchange.onnx.product import Lines, in_units
+from intrs.exchange.onnx.product import ChannelLines, in_units
 from intrs.exchange.onnx.tensors import exact
 from intrs.exchange.onnx.values import Constant, Scaled, Value, View, axis_number
 from intrs.exchange.refusal import Refusal
@@ -138,7 +138,7 @@ def _dequantize_view(net: Builder, node: Node, x: View, scale: Constant, zero: C
     tensor = x.source.on(net, code_grid(unsigned))
     if (scales := _per_channel(net, x, scale, axis)) is not None:
         stored = Stored(node, net, tensor, Grid(Fraction(1), code))
-        return View(Lines(node, stored, scales, (Fraction(0),) * len(scales)), x.axes, x.batch)
+        return View(ChannelLines(node, stored, scales, (Fraction(0),) * len(scales)), x.axes, x.batch)
     grid, _ = activation_grid(scale, zero)
     origin = x.source.origin(grid) if isinstance(x.source, Rounded) else None
     return View(Stored(node, net, tensor, grid, origin=origin), x.axes, x.batch)
