@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import compare_architectures
 import hostile_onnx
 import numpy as np
 import onnx
@@ -116,6 +117,19 @@ def test_quantize_static(
         assert np.mean(scores.argmax(1) == labels) > 0.85  # it is a classifier, so agreement means something
         # uint8 and int8 activations are the same mathematics, so they must be the same integers
         assert lowered[form, "s8"].identity == network.identity
+
+
+@pytest.mark.parametrize("name", ["MobileNetV3-Small", "EfficientNet-B0", "DenseNet", "PReLU per channel"])
+def test_architectures(name: str, tmp_path: Path) -> None:
+    """A few of those that `tests/compare_architectures.py` takes through PyTorch's exporters."""
+    pytest.importorskip("torch")
+    images = files.pictures(100, 1, compare_architectures.SHAPE)[0]
+    for route in ("torchscript-u8s8", "torchscript-u8u8"):
+        path = compare_architectures.file_of(tmp_path, name, route, None)
+        found = compare_architectures.outcome(path, name, route, images)
+        print(found)
+        assert found.agreement is not None, found.reason
+        assert found.agreement >= 0.97
 
 
 def test_qoperator_and_qdq_give_the_same_integers(trained: Callable[[str], onnx.ModelProto], tmp_path: Path) -> None:
