@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--nncf")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    routes = [*asked.routes, *(["torchscript-nncf"] if asked.nncf else [])]
+    routes = list(dict.fromkeys([*asked.routes, *(["torchscript-nncf"] if asked.nncf else [])]))
     names = [name for name in ARCHITECTURES if asked.only.lower() in name.lower()]
     print(table(judged(asked.folder, names, routes, asked.nncf)))
 

@@ -42,6 +42,7 @@ from onnx_files import (
 
 from intrs.errors import IntrsError, ModelError
 from intrs.exchange.integers import Grid, Line, add_integers, half_up, quantiser, scaled, square_root
+from intrs.exchange.onnx.product import best_line
 from intrs.model import load
 from intrs.network import Add, CodeTable, Conv, MaxPool, Network, Requantise
 
@@ -296,6 +297,7 @@ def test_one_layer(name: str, fused: bool, tmp_path: Path) -> None:
     rough = name in ROUGH
     assert ours.shape == theirs.shape
     assert ours.std() > 4  # not all saturated
+    print(f"{name}{', fused' if fused else ''}: {np.mean(ours != theirs):.3%} of codes differ")
     assert np.abs(ours - theirs).max() <= (2 if rough else 1)
     assert np.mean(ours != theirs) < (0.6 if rough else 0.02)
 
@@ -395,6 +397,25 @@ def test_lines_per_channel_are_exact(tmp_path: Path) -> None:
     wrong = (ours - np.clip(np.floor(exact) - 11, -128, 127))[certain]
     assert np.abs(wrong).max() <= 1
     assert np.count_nonzero(wrong) <= 3  # of 16,384; slopes reach 13 codes per code
+
+
+def test_random_lines() -> None:
+    """How often no weight and bias of a depthwise layer give the exact code everywhere."""
+    rng, wrong, count = np.random.default_rng(0), 0, 0
+    for least, most in ((0.1, 1), (1, 3), (3, 12)):
+        for _ in range(2000):
+            line = Line(Fraction(float(rng.uniform(least, most))), Fraction(float(rng.uniform(-60, 60))))
+            zero = int(rng.integers(-128, 128))
+            weight, bias = best_line(line, zero, 3, (-128, 127))
+            multiplier, shift = scaled(line.slope / weight)
+            sums = ((np.arange(-128, 128) - zero) * weight + bias) * multiplier + (1 << (shift - 1))
+            value = (np.arange(-128, 128) - zero) * float(line.slope) + float(line.offset) + 0.5
+            error = np.clip((sums >> shift) + 3, -128, 127) - np.clip(np.floor(value) + 3, -128, 127)
+            error[np.abs(value - np.rint(value)) < 1e-9] = 0
+            assert np.abs(error).max() <= 1
+            wrong, count = wrong + np.count_nonzero(error), count + len(error)
+    print(f"{wrong} of {count} codes are wrong by one")
+    assert wrong < count / 10_000
 
 
 @pytest.mark.parametrize("seed", range(30))
