@@ -577,11 +577,17 @@ def wide_weights(*shape: int, zero: int, **attributes: Any) -> Build:
 
 def scales_per_channel(g: Quantized, x: str) -> str:
     """Before a depthwise layer, as NNCF writes it."""
-    x = g.relu(conv(6, 6, 3, 3, pads=[1, 1, 1, 1])(g, x))
-    scales, zeros = g.floats(*g.rng.uniform(0.004, 0.03, 6)), g.constant(np.zeros(6, np.uint8))
+    x = g.clip(conv(6, 6, 3, 3, pads=[1, 1, 1, 1])(g, x), 0, 6)
+    scales, zeros = g.floats(*g.rng.uniform(0.004, 6 / 255, 5), 6 / 255), g.constant(np.zeros(6, np.uint8))
     for op in ("QuantizeLinear", "DequantizeLinear"):
         x = g.node(op, x, scales, zeros, axis=1)
     return conv(12, 1, 3, 3, group=6, pads=[1, 1, 1, 1])(g, x)
+
+
+def constant_quantized_twice(g: Quantized, x: str) -> str:
+    """A constant that two layers share is quantised again by ONNX Runtime's quantizer."""
+    factors = g.rounded(g.rounded(g.floats(*g.rng.uniform(0.2, 4, 6), shape=(1, 6, 1, 1)), 0.02, 9), 0.017, 3)
+    return g.node("Mul", x, factors)
 
 
 def steep_batch_normalization(g: Quantized, x: str) -> str:

@@ -302,6 +302,14 @@ def test_one_layer(name: str, fused: bool, tmp_path: Path) -> None:
     assert np.mean(ours != theirs) < (0.6 if rough else 0.02)
 
 
+def test_a_constant_that_is_quantised_twice(tmp_path: Path) -> None:
+    """As the file says; fused, ONNX Runtime leaves out one of the two."""
+    layer = one_layer(files.constant_quantized_twice)
+    images = noisy(np.random.default_rng(1).integers(0, 256, (20, 9, 8, 6)))
+    ours = layer.ours(reference.trace(load(saved(layer.model, tmp_path)), images))
+    assert np.mean(ours != layer.theirs(images, fused=False)) < 0.02
+
+
 # ---- against exact rational arithmetic ------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.builder import Builder, Units, Window
-from intrs.exchange.integers import INT32, Clamp, Grid, Line, clamped, half_up, rescale, scaled
+from intrs.exchange.integers import HALF, INT32, Clamp, Grid, Line, clamped, half_up, rescale, scaled
 from intrs.exchange.onnx.activations import (
     Activation,
     Clamped,
@@ -271,8 +271,8 @@ def in_units(net: Builder, source: Activation, scales: Units, grid: Grid, node: 
     zeros = (Fraction(0),) * len(scales)
     if isinstance(source, Clamped):
         least, most = grid.value(INT8[0]), grid.value(INT8[1])
-        low = None if source.low is None or source.low / max(scales) <= least else source.low
-        high = None if source.high is None or source.high / max(scales) >= most else source.high
+        low = None if source.low is None or source.low / max(scales) < least + HALF else source.low
+        high = None if source.high is None or source.high / max(scales) >= most - HALF else source.high
         if low or high:
             raise Refusal(f"{source.node} clips inside of what the scales per channel cover; {PER_TENSOR}")
         return Clamped(node, in_units(net, source.inner, scales, grid, node), low, high)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs.exchange.builder import MAX_SIDE, Builder
-from intrs.exchange.integers import Grid
+from intrs.exchange.integers import Grid, clamped
 from intrs.exchange.onnx import constants as const
 from intrs.exchange.onnx.activations import Rounded, Stored, code_grid
 from intrs.exchange.onnx.operators.registry import Inputs, operator
@@ -98,10 +98,20 @@ def quantize(net: Builder, node: Node, x: Value, scale: Constant, zero: Constant
     """QuantizeLinear; `axis` matters where there are many scales."""
     if isinstance(x, View):
         return _quantize_view(net, node, x, scale, zero, axis)
-    if isinstance(x, Scaled):
-        raise Refusal("it quantises a constant that was quantised before")
     check_scales(scale)
+    if isinstance(x, Scaled):
+        return _quantize_again(net, x, scale, zero)
     return const.quantized(x, scale, zero, _scale_axis(x, axis, scale, zero))
+
+
+def _quantize_again(net: Builder, x: Scaled, scale: Constant, zero: Constant) -> Constant:
+    """QuantizeLinear of a constant that was quantised before: several BatchNormalizations may share one of ones."""
+    if scale.size != 1 or zero.size != 1 or x.codes.size > MAX_SIDE:
+        raise Refusal("it quantises a constant that was quantised before, per channel, or a large one")
+    net.budget.spend(x.codes.size)
+    limits, step, offset = np.iinfo(zero.dtype), read_scales(scale.ravel())[0], int(zero.ravel()[0])
+    codes = [clamped(round(value / step) + offset, (int(limits.min), int(limits.max))) for value in x.values()]
+    return np.array(codes, zero.dtype).reshape(x.codes.shape)
 
 
 def _quantize_view(net: Builder, node: Node, x: View, scale: Constant, zero: Constant, axis: int) -> View:
