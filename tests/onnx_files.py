@@ -190,8 +190,8 @@ def run(model: onnx.ModelProto | Path, x: NDArray[Any], **options: bool) -> NDAr
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, x: NDArray[np.float32]) -> None:
-        self._batches: Iterator[NDArray[np.float32]] = iter(np.array_split(x, max(1, len(x) // 32)))
+    def __init__(self, x: NDArray[np.float32], batch: int) -> None:
+        self._batches: Iterator[NDArray[np.float32]] = iter(np.array_split(x, max(1, len(x) // batch)))
 
     def get_next(self) -> dict[str, NDArray[np.float32]] | None:
         batch = next(self._batches, None)
@@ -208,7 +208,7 @@ def quantized(model: onnx.ModelProto, path: Path, x: NDArray[np.float32], form: 
         quantize_static(
             source,
             path,
-            _Reader(x),
+            _Reader(x, options.pop("batch", 32)),
             quant_format=QuantFormat[form],
             activation_type=TYPES[options.pop("activations", "u8")],
             weight_type=TYPES[options.pop("weights", "s8")],
@@ -225,17 +225,22 @@ def with_trained_head(model: onnx.ModelProto, x: NDArray[np.float32], labels: ND
     del probe.graph.output[:]
     probe.graph.output.append(helper.make_tensor_value_info(gemm.input[0], TensorProto.FLOAT, None))
     features = run(probe, x).reshape(len(x), -1).astype(np.float64)
-    classes = int(labels.max()) + 1
-    targets = np.eye(classes)[labels] - 1 / classes
-    design = np.hstack([features, np.ones((len(x), 1))])
-    ridge = 1e-3 * len(x) * np.mean(features**2) * np.eye(design.shape[1])
-    solution = np.linalg.solve(design.T @ design + ridge, design.T @ targets)
+    solution = fitted_head(features, labels)
     for tensor in model.graph.initializer:
         if tensor.name == gemm.input[1]:
             tensor.CopyFrom(numpy_helper.from_array(solution[:-1].T.astype(np.float32).copy(), tensor.name))
         elif tensor.name == gemm.input[2]:
             tensor.CopyFrom(numpy_helper.from_array(solution[-1].astype(np.float32), tensor.name))
     return model
+
+
+def fitted_head(features: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Weights (features, classes) with a last row of biases, by least squares."""
+    classes = int(labels.max()) + 1
+    targets = np.eye(classes)[labels] - 1 / classes
+    design = np.hstack([features, np.ones((len(features), 1))])
+    ridge = 1e-3 * len(features) * np.mean(features**2) * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(design.T @ design + ridge, design.T @ targets))
 
 
 # ---- hand-written quantised graphs --------------------------------------------------------------------------------
@@ -485,7 +490,156 @@ def gathered_channels(g: Quantized, x: str) -> str:
     return g.node("Concat", g.node("Gather", x, g.ints(4, 2, 2), axis=1), *ones, axis=1)
 
 
+# ---- functions of one activation ------------------------------------------------------------------------------------
+
+
+def wider(build: Build, factor: float = 5) -> Build:
+    """Of numbers from -5 to 5, where functions bend."""
+    return lambda g, x: build(g, g.node("Mul", x, g.floats(factor, shape=())))
+
+
+def silu(g: Quantized, x: str) -> str:
+    return g.node("Mul", x, g.node("Sigmoid", x))
+
+
+def silu_rounded(g: Quantized, x: str) -> str:
+    """As ONNX Runtime's quantizer writes it: both factors are quantised."""
+    return g.node("Mul", g.rounded(g.node("Sigmoid", x), 1 / 255, 0), x)
+
+
+def hard_swish_by_clip(g: Quantized, x: str) -> str:
+    gate = g.clip(g.node("Add", x, g.floats(3, shape=())), 0, 6)
+    return g.node("Div", g.node("Mul", x, gate), g.floats(6, shape=()))
+
+
+def hard_swish_rounded(g: Quantized, x: str) -> str:
+    return g.node("Mul", x, g.rounded(g.node("HardSigmoid", x, alpha=1 / 6), 1 / 255, 0))
+
+
+def gelu_by_erf(g: Quantized, x: str) -> str:
+    bent = g.node("Add", g.node("Erf", g.node("Div", x, g.floats(2**0.5, shape=()))), g.floats(1, shape=()))
+    return g.node("Mul", g.node("Mul", x, bent), g.floats(0.5, shape=()))
+
+
+def gelu_by_tanh(g: Quantized, x: str) -> str:
+    cubed = g.node("Mul", g.node("Pow", x, g.floats(3, shape=())), g.floats(0.044715, shape=()))
+    bent = g.node("Tanh", g.node("Mul", g.node("Add", x, cubed), g.floats(0.7978845608, shape=())))
+    return g.node("Mul", g.node("Mul", x, g.floats(0.5, shape=())), g.node("Add", bent, g.floats(1, shape=())))
+
+
+def mish_by_softplus(g: Quantized, x: str) -> str:
+    return g.node("Mul", x, g.node("Tanh", g.node("Softplus", x)))
+
+
+def prelu(*slopes: float) -> Build:
+    return lambda g, x: g.node("PRelu", x, g.floats(*slopes, shape=(len(slopes), 1, 1)))
+
+
+def product_of_two(g: Quantized, x: str) -> str:
+    return g.node("Mul", x, g.rounded(conv(6, 6, 1, 1)(g, x), 0.03, 100))
+
+
+def excite(g: Quantized, x: str) -> str:
+    """Squeeze and excite, with a gate that is not quantised."""
+    squeezed = g.rounded(g.node("GlobalAveragePool", x), 0.004, 120)
+    gate = g.rounded(conv(6, 6, 1, 1)(g, squeezed), 0.03, 100)
+    return g.node("Mul", g.node("HardSigmoid", gate), wider(node("Identity"))(g, x))
+
+
+def excite_rounded(g: Quantized, x: str) -> str:
+    squeezed = g.rounded(g.node("ReduceMean", x, axes=[2, 3], keepdims=1), 0.004, 120)
+    gate = g.rounded(conv(6, 6, 1, 1)(g, squeezed), 0.03, 100)
+    return g.node("Mul", wider(node("Identity"))(g, x), g.rounded(g.node("Sigmoid", gate), 1 / 255, 0))
+
+
+def add_of_one_pixel(g: Quantized, x: str) -> str:
+    return g.node("Add", g.rounded(g.node("GlobalMaxPool", x), 0.007, 20), x)
+
+
+def difference(g: Quantized, x: str) -> str:
+    return g.node("Sub", x, g.rounded(conv(6, 6, 1, 1)(g, x), 0.03, 100))
+
+
+def difference_waiting(g: Quantized, x: str) -> str:
+    return g.node("Sub", x, conv(6, 6, 1, 1)(g, x))
+
+
+def wide_weights(*shape: int, zero: int, **attributes: Any) -> Build:
+    """uint8 weights that less their zero point need 9 bits."""
+
+    def build(g: Quantized, x: str) -> str:
+        codes = g.constant(g.rng.integers(0, 256, shape).astype(np.uint8))
+        grid = g.floats(0.005, shape=()), g.constant(np.array(zero, np.uint8))
+        return g.node("Conv", x, g.node("DequantizeLinear", codes, *grid), **attributes)
+
+    return build
+
+
+def scales_per_channel(g: Quantized, x: str) -> str:
+    """Before a depthwise layer, as NNCF writes it."""
+    x = g.clip(conv(6, 6, 3, 3, pads=[1, 1, 1, 1])(g, x), 0, 6)
+    scales, zeros = g.floats(*g.rng.uniform(0.004, 6 / 255, 5), 6 / 255), g.constant(np.zeros(6, np.uint8))
+    for op in ("QuantizeLinear", "DequantizeLinear"):
+        x = g.node(op, x, scales, zeros, axis=1)
+    return conv(12, 1, 3, 3, group=6, pads=[1, 1, 1, 1])(g, x)
+
+
+def constant_quantized_twice(g: Quantized, x: str) -> str:
+    """A constant that two layers share is quantised again by ONNX Runtime's quantizer."""
+    factors = g.rounded(g.rounded(g.floats(*g.rng.uniform(0.2, 4, 6), shape=(1, 6, 1, 1)), 0.02, 9), 0.017, 3)
+    return g.node("Mul", x, factors)
+
+
+def steep_batch_normalization(g: Quantized, x: str) -> str:
+    """Several codes of the result for one of the input: where a coarse bias would show."""
+    columns = [(3, 9), (-2, 2), (-0.3, 0.3), (0.5, 2)]
+    return g.node("BatchNormalization", x, *(g.floats(*g.rng.uniform(*c, 6)) for c in columns))
+
+
+def mean_of(build: Build) -> Build:
+    return lambda g, x: g.node("GlobalAveragePool", build(g, x))
+
+
+FUNCTIONS = {
+    **{f"unit {op}": wider(node(op)) for op in ("Sigmoid", "Tanh", "Erf", "Softsign", "HardSigmoid")},
+    **{op: wider(node(op)) for op in ("Softplus", "HardSwish", "Elu", "Selu", "Exp", "Abs", "Neg", "Mish", "Gelu")},
+    "LeakyRelu": wider(node("LeakyRelu", alpha=0.1)),
+    "Celu": wider(node("Celu", alpha=2.0)),
+    "ThresholdedRelu": wider(node("ThresholdedRelu", alpha=0.7)),
+    "Gelu by tanh": wider(node("Gelu", approximate="tanh")),
+    "PRelu": wider(prelu(0.25)),
+    "PRelu per channel": wider(prelu(0.25, -0.5, 0.0, 1.5, 0.1, -0.05)),
+    "conv PRelu per channel": after_conv(prelu(0.25, 0.5, 0.0, 1.5, 0.1, 0.05)),
+    "unit Sqrt": lambda g, x: g.node("Sqrt", g.relu(x)),
+    "unit square": lambda g, x: g.node("Mul", x, x),
+    "unit quotient": wider(lambda g, x: g.node("Div", x, g.node("Exp", x))),
+    "silu": wider(silu),
+    "silu rounded": wider(silu_rounded),
+    "hard swish by clip": wider(hard_swish_by_clip),
+    "hard swish rounded": wider(hard_swish_rounded),
+    "gelu by erf": wider(gelu_by_erf),
+    "gelu by tanh": wider(gelu_by_tanh),
+    "mish by softplus": wider(mish_by_softplus),
+    "conv silu": after_conv(silu),
+    "max of a number": wider(node("Max", 0.3)),
+    "min of a number": wider(node("Min", 0.3)),
+    "product of two": product_of_two,
+    "excite": excite,
+    "excite rounded": excite_rounded,
+    "add of one pixel": add_of_one_pixel,
+    "difference": difference,
+    "difference, waiting": difference_waiting,
+    "wide weights": wide_weights(7, 6, 3, 3, zero=120, pads=[1, 1, 1, 1]),
+    "wide weights, depthwise": wide_weights(12, 1, 3, 3, zero=100, group=6, pads=[1, 1, 1, 1]),
+    "scales per channel": scales_per_channel,
+    "steep batch norm": steep_batch_normalization,
+    "unit mean of a function": mean_of(silu),
+    "unit mean of a line": mean_of(batch_normalization),
+}
+NEWER = {"Mish": 18, "Gelu": 20, "Gelu by tanh": 20}  # operators of later opsets
+
 IMAGE_LAYERS = {
+    **FUNCTIONS,
     "slice": sliced([1, -5], [4, 2**31], [1, 3]),
     "slice in steps": sliced([0, 1], [99, -1], [2, 3], [2, 3]),
     "slice reversed": sliced([-1, 4], [-(2**62), 0], [3, 1], [-1, -2]),
@@ -634,5 +788,5 @@ FLAT_LAYERS = {
 ALL_LAYERS = {**IMAGE_LAYERS, **FLAT_LAYERS}
 FINE = (  # small values
     *("average", "clip", "concat with", "divided", "focus", "gather", "global", "max", "mean o", "pad by", "pad ch"),
-    *("reduce", "relu", "requantise", "resize", "shortcut", "shuffle", "slice", "space"),
+    *("unit", "reduce", "relu", "requantise", "resize", "shortcut", "shuffle", "slice", "space"),
 )

@@ -14,6 +14,11 @@ LONGEST_NAME = 100
 LONGEST_REASON = 600
 ADVICE = "quantize it: `intrs quantize` or intrs.quantize does it from a float file (docs/quantize.md)"
 
+TRANSFORMER = (
+    "this is a transformer, or a part of one: normalisation by layer, Softmax inside and products of two activations "
+    "divide by what depends on the image, which no layer of 8-bit integers does; use a convolutional network"
+)
+
 
 class Refusal(Exception):  # noqa: N818 (not an error of the program)
     """The reason; `node` is the part of the file to blame, if it is not the one being read."""

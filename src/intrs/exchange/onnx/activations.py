@@ -19,14 +19,18 @@ import numpy as np
 
 from intrs.exchange.builder import Builder, Pads, Units, Window, check_shape
 from intrs.exchange.integers import Clamp, Grid, add_integers, clamped, half_up, rescale
+from intrs.exchange.onnx.functions import CODES, MOST_STEPS, Function, clip
 from intrs.exchange.refusal import ADVICE, Refusal
-from intrs.network import INT8, Add, Concat, Conv, Gather, MaxPool, Pad, Shape
+from intrs.network import INT8, Add, CodeTable, Concat, Conv, Gather, MaxPool, Pad, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from intrs.exchange.onnx.file import Node
 
+TABLE_COST = 64  # channels' worth of exact arithmetic, of one function at 256 codes
+MOST_ZOOMS = 64  # of `_span`
+SAMPLES = 256
 MAX_WAITING = 24  # operations in a row without a QuantizeLinear: each makes fractions longer
 
 
@@ -62,20 +66,41 @@ class Activation(ABC):
         """Two numbers between which all values lie, if any are known."""
         return None
 
+    def function(self) -> Function:
+        """These numbers as a function of those of an activation before them; of themselves if there is none."""
+        return Function(self)
+
+    def is_elementwise(self) -> bool:
+        """Whether every number depends on one code only, so that `bounds` are not far off."""
+        return self.grid is not None or self.function().root.grid is not None
+
+    def origin_key(self) -> object:
+        """Equal for two activations that hold the same numbers."""
+        return id(self)
+
 
 class Stored(Activation):
     """Lies in a tensor of the network."""
 
-    def __init__(self, node: Node, net: Builder, tensor: int, grid: Grid, *source: Activation) -> None:
+    def __init__(
+        self, node: Node, net: Builder, tensor: int, grid: Grid, *source: Activation, origin: Function | None = None
+    ) -> None:
         super().__init__(node, net.shapes[tensor], *source)
         self.tensor = tensor
         self.grid: Grid = grid
+        self._origin = origin
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
         return net.requantise(self.tensor, self.grid, grid, clamp, self.node.name)
 
     def bounds(self) -> tuple[Fraction, Fraction]:  # noqa: D102 (as inherited)
         return self.grid.value(INT8[0]), self.grid.value(INT8[1])
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self._origin or Function(self)
+
+    def origin_key(self) -> object:  # noqa: D102 (as inherited)
+        return self.tensor, self.grid
 
 
 class Image(Activation):
@@ -104,6 +129,13 @@ class Rounded(Activation):
         if grid == self.grid:
             return self.inner.on(net, self.to, clamp)
         return net.requantise(self.inner.on(net, self.to), self.grid, grid, clamp, self.node.name)
+
+    def origin(self, grid: Grid) -> Function | None:
+        """What DequantizeLinear on a grid gives, as a function of a tensor further up, if it is one of interest."""
+        function = self.inner.function()
+        if not function.steps or function.steps >= MOST_STEPS or function.root.grid is None:
+            return None
+        return function.rounded(self.to, grid)
 
 
 def code_grid(unsigned: bool) -> Grid:
@@ -135,6 +167,12 @@ class Clamped(Activation):
             return None
         limit = [low if self.low is None else self.low, high if self.high is None else self.high]
         return min(max(low, limit[0]), limit[1]), min(max(high, limit[0]), limit[1])
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self.inner.function().then(clip(self.low, self.high), plain=True)
+
+    def is_elementwise(self) -> bool:  # noqa: D102 (as inherited)
+        return self.inner.is_elementwise()
 
 
 class Pooled(Activation):
@@ -247,7 +285,7 @@ class Sum(Activation):
     """Add of two activations."""
 
     def __init__(self, node: Node, a: Activation, b: Activation) -> None:
-        super().__init__(node, a.shape, a, b)
+        super().__init__(node, broadcast(a.shape, b.shape), a, b)
         self.terms = a, b
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
@@ -278,6 +316,58 @@ class Sum(Activation):
         return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
 
 
+class Pointwise(Activation):
+    """A function of the codes of one tensor: a table."""
+
+    def __init__(self, node: Node, function: Function, *sources: Activation) -> None:
+        super().__init__(node, function.root.shape, *sources)
+        self._function = function
+
+    def function(self) -> Function:  # noqa: D102 (as inherited)
+        return self._function
+
+    def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
+        net.budget.spend(TABLE_COST)
+        root = self._function.root
+        of = root.grid or _span(self._function, grid, clamp)
+        table = self._function.table(of, grid, clamp)
+        tensor = root.on(net, of)
+        if np.array_equal(table, CODES):
+            return tensor
+        return net.add(CodeTable((tensor,), table, name=self.node.name))
+
+    def bounds(self) -> tuple[Fraction, Fraction] | None:  # noqa: D102 (as inherited)
+        grid = self._function.root.grid
+        return None if grid is None else self._function.bounds([grid.value(code) for code in CODES])
+
+
+def _span(function: Function, grid: Grid, clamp: Clamp) -> Grid:
+    """A grid for an activation that the file does not quantise before a function of it (NNCF leaves such Convs).
+
+    It spans the numbers between which the code of the result still changes, found by looking ever closer. Rounding to
+    it costs about one code of the result.
+    """
+    known = function.root.bounds()
+    if known is None:
+        raise Refusal(f"its input, from {function.root.node}, is not quantised; {ADVICE}")
+    low, high = min(known[0], Fraction(0)), max(known[1], Fraction(0))
+    for _ in range(MOST_ZOOMS):
+        step = (high - low) / (SAMPLES - 1)
+        places = [low + step * i for i in range(SAMPLES)]
+        codes = function.codes(places, grid, clamp)
+        first = next((i for i, code in enumerate(codes) if code != codes[0]), SAMPLES)
+        last = next((i for i in range(SAMPLES - 1, -1, -1) if codes[i] != codes[-1]), -1)
+        if first > last + 1 or (first <= 1 and last >= SAMPLES - 2):
+            break
+        low, high = places[max(first - 1, 0)], places[min(last + 1, SAMPLES - 1)]
+    return spanning(low, high, grid.scale)
+
+
+def broadcast(a: Shape, b: Shape) -> Shape:
+    """The shape of two activations of which one may be a single pixel for all places of the other."""
+    return b if a[:2] == (1, 1) else a
+
+
 def settled(net: Builder, source: Activation, node: Node) -> Stored:
     """The activation as a tensor, for a layer that needs integers; refused if the file never quantises it."""
     if isinstance(source, Stored):
@@ -285,6 +375,36 @@ def settled(net: Builder, source: Activation, node: Node) -> Stored:
     if source.grid is None:
         raise Refusal(f"this is a float layer: its input, from {source.node}, is not quantised; {ADVICE}")
     return Stored(node, net, source.on(net, source.grid), source.grid)
+
+
+def spanning(low: Fraction, high: Fraction, default: Fraction) -> Grid:
+    """The grid whose codes reach from one number to the other, with zero among them."""
+    low, high = _coarse(min(low, Fraction(0))), _coarse(max(high, Fraction(0)))
+    scale = (high - low) / 255 or default
+    return Grid(scale, clamped(INT8[0] - half_up(low / scale), INT8))
+
+
+def _coarse(value: Fraction) -> Fraction:
+    """A number near this one that is written with few digits: nothing depends on where a grid ends exactly."""
+    return Fraction(half_up(value * 2**32), 2**32)
+
+
+def grid_within(source: Activation) -> Grid:
+    """The grid of an activation; one that spans its values, if it is a function of codes and was left unquantised."""
+    if source.grid is not None:
+        return source.grid
+    bounds = source.bounds()
+    if not source.is_elementwise() or bounds is None:
+        raise Refusal(f"this is a float layer: its input, from {source.node}, is not quantised; {ADVICE}")
+    return spanning(*bounds, Fraction(1))
+
+
+def settled_within(net: Builder, source: Activation, node: Node) -> Stored:
+    """As `settled`, but what is a function of codes may have been left unquantised: it is rounded once more."""
+    if isinstance(source, Stored):
+        return source
+    grid = grid_within(source)
+    return Stored(node, net, source.on(net, grid), grid)
 
 
 def max_pooled(net: Builder, tensor: int, window: Window, node: Node) -> int:

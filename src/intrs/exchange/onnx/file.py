@@ -28,6 +28,7 @@ MAX_BATCH = 2**16
 MAX_LIST = 64  # integers of an attribute
 OPSETS = range(10, 27)  # QuantizeLinear exists since 10; 26 is the newest that was read for this
 DOMAINS = ("", "ai.onnx", "com.microsoft")
+CODES = ("uint8", "int8")  # types of an input that takes codes: the pixel, or the pixel less 128
 DYNAMIC = ("DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 
 
@@ -191,9 +192,9 @@ def _input(graph: GraphProto, constants: dict[str, TensorProto]) -> tuple[str, s
     if len(inputs) != 1:
         raise Refusal(f"it has {len(inputs)} inputs; intrs needs exactly one, the image")
     tensor = inputs[0].type.tensor_type
-    dtype = {1: "float", 10: "float", 11: "float", 2: "uint8"}.get(tensor.elem_type, "")
+    dtype = {1: "float", 10: "float", 11: "float", 2: "uint8", 3: "int8"}.get(tensor.elem_type, "")
     if not dtype:
-        raise Refusal(f"its input {inputs[0].name!r} must be float or uint8 (data type {tensor.elem_type})")
+        raise Refusal(f"its input {inputs[0].name!r} must be float, uint8 or int8 (data type {tensor.elem_type})")
     if len(tensor.shape.dim) > MAX_LIST:
         raise Refusal(f"its input {inputs[0].name!r} has {len(tensor.shape.dim)} axes")
     dims = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)

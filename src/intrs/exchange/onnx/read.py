@@ -20,12 +20,13 @@ from intrs.exchange.builder import Builder
 from intrs.exchange.convention import METADATA, SCALES, Convention, PixelScale
 from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.onnx.activations import Image
-from intrs.exchange.onnx.file import DYNAMIC, Graph, Node, parse_graph
+from intrs.exchange.onnx.file import CODES, DYNAMIC, Graph, Node, parse_graph
 from intrs.exchange.onnx.operators import OPERATORS, Inputs, Operator
 from intrs.exchange.onnx.product import Product
 from intrs.exchange.onnx.tensors import to_array
-from intrs.exchange.onnx.values import FLAT, NCHW, NHWC, Axes, Value, View, size_of
-from intrs.exchange.refusal import ADVICE, Refusal, refusals_of
+from intrs.exchange.onnx.values import FLAT, NCHW, NHWC, Axes, Kind, Value, View, size_of
+from intrs.exchange.refusal import ADVICE, TRANSFORMER, Refusal, refusals_of, shortened
+from intrs.network import INT8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +35,19 @@ if TYPE_CHECKING:
     from intrs.network import Network
 
 MAX_INPUT_CHANNELS = 4096
-TAIL = ("Softmax", "LogSoftmax", "ArgMax", "QLinearSoftmax")  # the largest score stays where it is
+TAIL = (
+    "Softmax",
+    "LogSoftmax",
+    "ArgMax",
+    "QLinearSoftmax",
+    "Sigmoid",
+    "QLinearSigmoid",
+)  # the largest score stays where it is
 AROUND_TAIL = ("QuantizeLinear", "DequantizeLinear", "Identity", "Cast")
 BEFORE_LAYOUT = (*AROUND_TAIL, "Add", "Sub", "Mul", "Div", "Clip")
+NORMALISED = ("LayerNormalization", "RMSNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization")
+ATTENTION = ("Attention", "MultiHeadAttention", "GroupQueryAttention", "QAttention", "Softmax")
+PER_IMAGE = ("InstanceNormalization", "GroupNormalization", "LpNormalization", "MeanVarianceNormalization")
 WITH_WEIGHTS = ("Conv", "Gemm", "MatMul")
 
 
@@ -86,6 +97,7 @@ def lower(graph: Graph, convention: Convention) -> Lowered:
     """The integer network of a graph. Raises Refusal, or ModelError if the finished network could overflow."""
     _refuse_float_model(graph)
     end, tail = _end(graph)
+    _refuse_transformer(graph, tail)
     net = Builder(_resolved(graph, convention), Budget(graph.size))
     scores = _evaluate(graph, end, net)
     network = net.network(_scores(net, scores, tail))
@@ -103,16 +115,23 @@ def _refuse_float_model(graph: Graph) -> None:
     raise Refusal(f"it is a float model: none of its layers{first} is quantised; {ADVICE}, {classical}")
 
 
+def _refuse_transformer(graph: Graph, tail: list[Node]) -> None:
+    """Say so at once: where such a file fails first would be a matter of chance."""
+    for node in graph.nodes:
+        if node.op in NORMALISED + ATTENTION and node not in tail:
+            raise Refusal(TRANSFORMER, node)
+
+
 def _resolved(graph: Graph, asked: Convention) -> Convention:
     """The convention with what the file says itself."""
     scale: str = asked.scale
     if scale == "auto":
-        scale = graph.metadata.get(METADATA, "byte" if graph.input_dtype == "uint8" else "auto")
+        scale = graph.metadata.get(METADATA, "byte" if graph.input_dtype in CODES else "auto")
         if scale not in SCALES:
             raise Refusal(f"its metadata {METADATA} is {scale!r}; it must be 'unit' or 'byte'")
     found = replace(asked, scale=cast("PixelScale", scale))
-    if graph.input_dtype == "uint8" and found != Convention("byte"):
-        raise Refusal("its input is uint8, so pixels must be 'byte', without mean and std")
+    if graph.input_dtype in CODES and found != Convention("byte"):
+        raise Refusal(f"its input is {graph.input_dtype}, so pixels must be 'byte', without mean and std")
     return found
 
 
@@ -159,9 +178,12 @@ def _operator(node: Node) -> Operator:
         return OPERATORS[node.op]
     if node.op in TAIL:
         raise Refusal("it is supported only as the last step of the graph, where it is dropped")
+    if node.op in PER_IMAGE:
+        raise Refusal("it divides by a deviation that depends on the image; use BatchNormalization")
     if node.op in DYNAMIC:
         raise Refusal("its scales depend on the data (dynamic quantisation); use static quantisation, with calibration")
-    raise Refusal(f"the operator {node.op} is not supported (docs/onnx.md lists what is)")
+    reason = f"the operator {shortened(node.op)} is not supported: no layer of an intrs network computes it"
+    raise Refusal(f"{reason} (docs/onnx.md lists those that are); replace it in the model and export that again")
 
 
 def _lookup(name: str, values: dict[str, Value], graph: Graph, net: Builder) -> Value:
@@ -190,8 +212,10 @@ def _image(graph: Graph, net: Builder) -> View:
     shape = named.get("h", 1), named.get("w", 1), named["c"]
     node = Node("", graph.input, (), (), {})
     _check_input(net.pixels, shape[2], batch)
-    ones, zeros = (Fraction(1),) * shape[2], (Fraction(0),) * shape[2]
-    view = View(Image(node, shape, ones, zeros), axes, batch or 1, "uint8" if graph.input_dtype == "uint8" else "real")
+    kind: Kind = "uint8" if graph.input_dtype == "uint8" else "int8" if graph.input_dtype == "int8" else "real"
+    ones = (Fraction(1),) * shape[2]
+    offsets = (Fraction(INT8[0] if kind == "int8" else 0),) * shape[2]  # int8 takes the pixel less 128
+    view = View(Image(node, shape, ones, offsets), axes, batch or 1, kind)
     return view.of(view.source)
 
 
@@ -236,7 +260,9 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
 
 
 def _check_tail(node: Node, classes: int, rank: int) -> None:
-    """A Softmax or ArgMax may be dropped if it runs over the classes."""
+    """A Softmax or ArgMax may be dropped if it runs over the classes; a Sigmoid has no axis."""
+    if node.op.endswith("Sigmoid"):
+        return
     default = 0 if node.op == "ArgMax" else -1
     axis = node.integer("axis", default) % rank
     if axis != classes or node.integer("select_last_index", 0):

@@ -10,9 +10,11 @@ import numpy as np
 
 from intrs.exchange.integers import square_root
 from intrs.exchange.onnx import constants as const
-from intrs.exchange.onnx.activations import Clamped, Sum, settled
+from intrs.exchange.onnx import functions as fn
+from intrs.exchange.onnx.activations import Activation, Clamped, Image, Pointwise, Sum, settled
 from intrs.exchange.onnx.operators.registry import Inputs, operator
-from intrs.exchange.onnx.product import affine
+from intrs.exchange.onnx.pointwise import Multiplied, negated
+from intrs.exchange.onnx.product import Product, affine
 from intrs.exchange.onnx.values import Scaled, Value, View, dims_of, numbers
 from intrs.exchange.refusal import Refusal
 
@@ -76,13 +78,11 @@ def _arithmetic(net: Builder, node: Node, inputs: Inputs) -> Value:
 
 
 def arithmetic(net: Builder, node: Node, op: str, a: Value, b: Value) -> Value:
-    """Add, Sub, Mul or Div of constants, of an activation and a constant, or Add of two activations."""
+    """Add, Sub, Mul or Div of constants, of an activation and a constant, or of two activations."""
     if any(isinstance(value, View) and value.kind != "real" for value in (a, b)):
         raise Refusal("it computes with codes; a DequantizeLinear is missing")
     if isinstance(a, View) and isinstance(b, View):
-        if op != "Add":
-            raise Refusal(f"{op} of two activations is not supported; only Add is")
-        return _add(net, node, a, b)
+        return _of_two(net, node, op, a, b)
     if isinstance(a, View):
         return _affine(net, node, op, a, per_channel(a, b))
     if isinstance(b, View):
@@ -100,9 +100,16 @@ def _affine(net: Builder, node: Node, op: str, x: View, values: Units) -> View:
         values = tuple(1 / v for v in values)
     zeros, ones = (Fraction(0),) * len(values), (Fraction(1),) * len(values)
     if op in ("Mul", "Div"):
-        return x.of(affine(net, x.source, values, zeros, node))
-    offsets = tuple(-v for v in values) if op == "Sub" else values
-    return x.of(affine(net, x.source, ones, offsets, node))
+        return _line(net, node, x, values, zeros)
+    return _line(net, node, x, ones, tuple(-v for v in values) if op == "Sub" else values)
+
+
+def _line(net: Builder, node: Node, x: View, factors: Units, offsets: Units) -> View:
+    """`factor * x + offset` per channel; one line for all channels is a function like any other."""
+    folded = x.source.grid is not None or isinstance(x.source, Product | Image)
+    if folded or len(set(factors)) > 1 or len(set(offsets)) > 1:
+        return x.of(affine(net, x.source, factors, offsets, node))
+    return x.of(Pointwise(node, x.source.function().then(fn.line(factors[0], offsets[0]), plain=True), x.source))
 
 
 def _reversed_affine(net: Builder, node: Node, op: str, x: View, values: Units) -> View:
@@ -110,16 +117,66 @@ def _reversed_affine(net: Builder, node: Node, op: str, x: View, values: Units) 
     if op == "Div":
         raise Refusal("it divides a constant by an activation")
     if op == "Sub":
-        return x.of(affine(net, x.source, (Fraction(-1),) * len(values), values, node))
+        return _line(net, node, x, (Fraction(-1),) * len(values), values)
     return _affine(net, node, op, x, values)
 
 
-def _add(net: Builder, node: Node, a: View, b: View) -> View:
-    """Add of two activations of one shape."""
-    if a.source.shape != b.source.shape or a.axes != b.axes:
-        raise Refusal(f"its inputs of shape {a.dims} and {b.dims} differ; broadcasting of activations is not supported")
+OF_TWO = {"Add": fn.plus, "Sub": fn.minus, "Mul": fn.times, "Div": fn.divided}
+
+
+def _of_two(net: Builder, node: Node, op: str, a: View, b: View) -> View:
+    """Add, Sub, Mul or Div of two activations: a table if both are functions of one, else a layer."""
+    shape = _aligned(a, b)
+    functions = a.source.function(), b.source.function()
+    plain = op == "Add" and functions[0].plain and functions[1].plain
+    if a.axes == b.axes and functions[0].same_root(functions[1]) and not plain:
+        net.budget.spend(1)
+        root = functions[0].root
+        return shape.of(Pointwise(node, fn.Function(root, OF_TWO[op], *functions), a.source, b.source))
+    if op == "Div":
+        raise Refusal(
+            "it divides one activation by another, which no layer of integers does; intrs divides by constants"
+        )
     terms = [x.source if x.source.grid is None else settled(net, x.source, node) for x in (a, b)]
-    return a.of(Sum(node, *terms))
+    if op == "Mul":
+        return shape.of(Multiplied(node, terms[0], terms[1]))
+    if op == "Sub":
+        terms[1] = _minus(net, node, terms[1])
+    return shape.of(Sum(node, terms[0], terms[1]))
+
+
+def _minus(net: Builder, node: Node, term: Activation) -> Activation:
+    if term.grid is not None:
+        return negated(net, settled(net, term, node), node)
+    channels = term.shape[2]
+    return affine(net, term, (Fraction(-1),) * channels, (Fraction(0),) * channels, node)
+
+
+def _aligned(a: View, b: View) -> View:
+    """The larger of two activations that have one shape, or of which one is a single pixel for all places."""
+    big, small = (b, a) if a.source.shape[:2] == (1, 1) else (a, b)
+    if a.source.shape == b.source.shape and a.axes == b.axes:
+        return a
+    fits = len(a.axes) == len(b.axes) and small.source.shape == (1, 1, big.source.shape[2])
+    if not fits or any(s not in ((), t) for s, t in zip(small.axes, big.axes, strict=True)):
+        reason = (
+            f"its inputs have the shapes {a.dims} and {b.dims}; intrs combines activations of one shape, or one that"
+        )
+        raise Refusal(f"{reason} has height and width 1 with one of the same channels")
+    return big
+
+
+@operator("Max", "Min")
+def _limit(net: Builder, node: Node, inputs: Inputs) -> Value:
+    """Max or Min of an activation and one number: a Clip."""
+    pair = [inputs.need(i) for i in range(len(inputs))]
+    views = [value for value in pair if isinstance(value, View)]
+    bounds = [value for value in pair if not isinstance(value, View)]
+    if len(views) != 1 or len(bounds) != 1 or prod(dims_of(bounds[0])) != 1:
+        raise Refusal(f"{node.op} of two activations, or by many numbers, is not supported; use Relu or Clip")
+    bound = numbers(bounds[0], "its bound")[0]
+    low, high = (bound, None) if node.op == "Max" else (None, bound)
+    return views[0].of(Clamped(node, views[0].source, low, high))
 
 
 @operator("BatchNormalization")

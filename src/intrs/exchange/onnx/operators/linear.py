@@ -12,9 +12,9 @@ from intrs.exchange.builder import MAX_SIDE, Builder, Window
 from intrs.exchange.onnx.activations import settled
 from intrs.exchange.onnx.operators.registry import Inputs, operator
 from intrs.exchange.onnx.operators.windows import read_window
-from intrs.exchange.onnx.product import Product, to_int8
+from intrs.exchange.onnx.product import ChannelLines, Product, fitted_weights
 from intrs.exchange.onnx.values import NCHW, Atom, Scaled, Value, View, dims_of, numbers
-from intrs.exchange.refusal import ADVICE, Refusal
+from intrs.exchange.refusal import ADVICE, TRANSFORMER, Refusal
 
 if TYPE_CHECKING:
     from intrs.exchange.onnx.file import Node
@@ -25,7 +25,7 @@ HWC: tuple[Atom, ...] = ("h", "w", "c")  # how activations lie
 def weights_of(value: Value) -> Scaled:
     """Weights of a layer, which must be quantised constants."""
     if isinstance(value, View):
-        raise Refusal("its weights are computed from the image; intrs needs constant weights")
+        raise Refusal(f"its weights are computed from the image, where intrs needs constants; {TRANSFORMER}")
     if not isinstance(value, Scaled):
         raise Refusal(f"this is a float layer: its weights are {value.dtype}, not quantised; {ADVICE}")
     return value
@@ -57,10 +57,13 @@ def _product(
     if groups < 1 or inputs * groups != x.source.shape[2] or outputs % groups or outputs == 0:
         raise Refusal(f"{x.source.shape[2]} input channels, {groups} groups and weights for {inputs} do not fit")
     net.budget.spend(outputs, weights.codes.size)
-    source = settled(net, x.source, node)
-    units = tuple(source.grid.scale * scale for scale in _per_output(weights, outputs))
-    codes = to_int8(weights.codes)
-    return Product(node, source, codes, units, _bias(bias, outputs), groups, window)
+    source, scales = x.source, _per_output(weights, outputs)
+    if isinstance(source, ChannelLines) and groups == x.source.shape[2] and source.only_scales:
+        scales = tuple(scale * source.factors[o * groups // outputs] for o, scale in enumerate(scales))
+        source = source.source
+    stored, codes = fitted_weights(net, settled(net, source, node), weights.codes, groups, node)
+    units = tuple(stored.grid.scale * scale for scale in scales)
+    return Product(node, stored, codes, units, _bias(bias, outputs), groups, window)
 
 
 @operator("Conv")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from intrs.exchange.onnx.functions import sigmoid
+from intrs.exchange.onnx.operators.curves import curve, with_attributes
 from intrs.exchange.onnx.operators.elementwise import arithmetic
 from intrs.exchange.onnx.operators.linear import convolve, gemm, matmul, weights_of
 from intrs.exchange.onnx.operators.pools import average_pool, global_average, reduce_mean
@@ -34,9 +36,9 @@ def _dequantized(net: Builder, node: Node, inputs: Inputs, number: int, axis: in
     return dequantize(net, node, inputs.need(number), inputs.array(number + 1), zeros, axis)
 
 
-def _rounded(node: Node, value: Value, inputs: Inputs, number: int) -> Value:
+def _rounded(net: Builder, node: Node, value: Value, inputs: Inputs, number: int) -> Value:
     """Quantised by the scale and zero point at inputs `number` and `number + 1`."""
-    return quantize(node, value, inputs.array(number), zero_points(inputs.get(number + 1), node))
+    return quantize(net, node, value, inputs.array(number), zero_points(inputs.get(number + 1), node))
 
 
 def _bias(inputs: Inputs, number: int, x: View, weights: Scaled) -> Scaled | None:
@@ -56,14 +58,14 @@ def _bias(inputs: Inputs, number: int, x: View, weights: Scaled) -> Scaled | Non
 def _conv(net: Builder, node: Node, inputs: Inputs) -> Value:
     x = _real(net, node, inputs, 0)
     weights = weights_of(_dequantized(net, node, inputs, 3))
-    return _rounded(node, convolve(net, node, x, weights, _bias(inputs, 8, x, weights)), inputs, 6)
+    return _rounded(net, node, convolve(net, node, x, weights, _bias(inputs, 8, x, weights)), inputs, 6)
 
 
 @operator("QLinearMatMul")
 def _matmul(net: Builder, node: Node, inputs: Inputs) -> Value:
     x = _real(net, node, inputs, 0)
     weights = weights_of(_dequantized(net, node, inputs, 3, axis=-1))
-    return _rounded(node, matmul(net, node, x, weights), inputs, 6)
+    return _rounded(net, node, matmul(net, node, x, weights), inputs, 6)
 
 
 @operator("QGemm")
@@ -72,19 +74,26 @@ def _gemm(net: Builder, node: Node, inputs: Inputs) -> Value:
     weights = weights_of(_dequantized(net, node, inputs, 3, axis=0 if node.integer("transB", 0) else -1))
     bias = _bias(inputs, 6, x, weights)  # scaled by alpha too, see the operator's definition
     result = gemm(net, node, x, weights, bias, node.number("alpha", 1.0))
-    return result if inputs.get(7) is None else _rounded(node, result, inputs, 7)
+    return result if inputs.get(7) is None else _rounded(net, node, result, inputs, 7)
 
 
-@operator("QLinearAdd")
-def _add(net: Builder, node: Node, inputs: Inputs) -> Value:
-    result = arithmetic(net, node, "Add", _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
-    return _rounded(node, result, inputs, 6)
+@operator("QLinearAdd", "QLinearMul")
+def _arithmetic(net: Builder, node: Node, inputs: Inputs) -> Value:
+    op = node.op.removeprefix("QLinear")
+    result = arithmetic(net, node, op, _dequantized(net, node, inputs, 0), _dequantized(net, node, inputs, 3))
+    return _rounded(net, node, result, inputs, 6)
+
+
+@operator("QLinearSigmoid", "QLinearLeakyRelu")
+def _curve(net: Builder, node: Node, inputs: Inputs) -> Value:
+    function = sigmoid if node.op == "QLinearSigmoid" else with_attributes(node)
+    return _rounded(net, node, curve(net, node, _real(net, node, inputs, 0), function), inputs, 3)
 
 
 @operator("QLinearConcat")
 def _concat(net: Builder, node: Node, inputs: Inputs) -> Value:
     parts = [_dequantized(net, node, inputs, number) for number in range(2, len(inputs), 3)]
-    return _rounded(node, join(net, node, parts), inputs, 0)
+    return _rounded(net, node, join(net, node, parts), inputs, 0)
 
 
 @operator("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearReduceMean")
@@ -93,6 +102,6 @@ def _average(net: Builder, node: Node, inputs: Inputs) -> Value:
         raise Refusal("its channels come last; intrs reads (batch, channels, height, width)")
     x = _real(net, node, inputs, 0)
     if node.op == "QLinearReduceMean":
-        return _rounded(node, reduce_mean(net, node, x, node.integers("axes")), inputs, 3)
+        return _rounded(net, node, reduce_mean(net, node, x, node.integers("axes")), inputs, 3)
     pool = average_pool if node.op == "QLinearAveragePool" else global_average
-    return _rounded(node, pool(net, node, x), inputs, 3)
+    return _rounded(net, node, pool(net, node, x), inputs, 3)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from intrs.exchange.builder import MAX_SIDE, Builder
-from intrs.exchange.integers import Grid
+from intrs.exchange.integers import Grid, clamped
 from intrs.exchange.onnx import constants as const
 from intrs.exchange.onnx.activations import Rounded, Stored, code_grid
 from intrs.exchange.onnx.operators.registry import Inputs, operator
+from intrs.exchange.onnx.product import ChannelLines, in_units
 from intrs.exchange.onnx.tensors import exact
 from intrs.exchange.onnx.values import Constant, Scaled, Value, View, axis_number
 from intrs.exchange.refusal import Refusal
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
+    from intrs.exchange.builder import Units
     from intrs.exchange.onnx.file import Node
 
 SMALLEST_SCALE = 2.0**-126  # float32 below this is denormal
@@ -53,14 +54,34 @@ def zero_points(zero: Value | None, node: Node) -> Constant:
 
 def activation_grid(scale: Constant, zero: Constant) -> tuple[Grid, bool]:
     """The grid of an activation, and whether the file's codes are unsigned."""
+    unsigned, code = _one_zero(scale, zero)
+    scales = np.unique(scale)
+    if len(scales) != 1:
+        raise Refusal(
+            "it quantises an activation per channel, where intrs needs one scale and zero point for the tensor"
+        )
+    return Grid(read_scales(scales)[0], code), unsigned
+
+
+def _one_zero(scale: Constant, zero: Constant) -> tuple[bool, int]:
+    """Whether the codes of an activation are unsigned, and their zero point as that of int8 codes."""
     check_scales(scale)
-    scales, zeros = np.unique(scale), np.unique(zero)
     if zero.dtype not in (np.int8, np.uint8):
         raise Refusal(f"its codes are {zero.dtype}; intrs computes on 8-bit activations (int8 or uint8)")
-    if len(scales) != 1 or len(zeros) != 1:
-        raise Refusal("it quantises an activation per channel; intrs needs one scale and zero point for the tensor")
+    if len(zeros := np.unique(zero)) != 1:
+        raise Refusal("it quantises an activation with a zero point per channel; intrs needs one for the tensor")
     unsigned = bool(zero.dtype == np.uint8)
-    return Grid(read_scales(scales)[0], int(zeros[0]) - (128 if unsigned else 0)), unsigned
+    return unsigned, int(zeros[0]) - (128 if unsigned else 0)
+
+
+def _per_channel(net: Builder, x: View, scale: Constant, axis: int) -> Units | None:
+    """The scales of an activation that has many, one per channel; None if it has one."""
+    if len(np.unique(scale)) == 1:
+        return None
+    if x.channel_axis() != axis_number(axis, len(x.axes)) or scale.size != x.source.shape[2]:
+        raise Refusal(f"it quantises an activation of shape {x.dims} by {scale.size} scales along axis {axis}")
+    net.budget.spend(2 * scale.size)
+    return read_scales(scale)
 
 
 def _scale_axis(x: Constant, axis: int, *lists: Constant) -> int:
@@ -73,36 +94,64 @@ def _scale_axis(x: Constant, axis: int, *lists: Constant) -> int:
     return axis
 
 
-def quantize(node: Node, x: Value, scale: Constant, zero: Constant, axis: int = 1) -> Value:
-    """QuantizeLinear; `axis` matters for constants with many scales."""
+def quantize(net: Builder, node: Node, x: Value, scale: Constant, zero: Constant, axis: int = 1) -> Value:
+    """QuantizeLinear; `axis` matters where there are many scales."""
     if isinstance(x, View):
-        grid, unsigned = activation_grid(scale, zero)
-        if x.kind != "real":
-            raise Refusal("it quantises what is quantised already")
-        return View(Rounded(node, x.source, grid, unsigned), x.axes, x.batch, "uint8" if unsigned else "int8")
-    if isinstance(x, Scaled):
-        raise Refusal("it quantises a constant that was quantised before")
+        return _quantize_view(net, node, x, scale, zero, axis)
     check_scales(scale)
+    if isinstance(x, Scaled):
+        return _quantize_again(net, x, scale, zero)
     return const.quantized(x, scale, zero, _scale_axis(x, axis, scale, zero))
 
 
+def _quantize_again(net: Builder, x: Scaled, scale: Constant, zero: Constant) -> Constant:
+    """QuantizeLinear of a constant that was quantised before: several BatchNormalizations may share one of ones."""
+    if scale.size != 1 or zero.size != 1 or x.codes.size > MAX_SIDE:
+        raise Refusal("it quantises a constant that was quantised before, per channel, or a large one")
+    net.budget.spend(x.codes.size)
+    limits, step, offset = np.iinfo(zero.dtype), read_scales(scale.ravel())[0], int(zero.ravel()[0])
+    codes = [clamped(round(value / step) + offset, (int(limits.min), int(limits.max))) for value in x.values()]
+    return np.array(codes, zero.dtype).reshape(x.codes.shape)
+
+
+def _quantize_view(net: Builder, node: Node, x: View, scale: Constant, zero: Constant, axis: int) -> View:
+    unsigned, code = _one_zero(scale, zero)
+    if x.kind != "real":
+        raise Refusal("it quantises what is quantised already")
+    source, scales = x.source, _per_channel(net, x, scale, axis)
+    if scales is None:
+        grid = activation_grid(scale, zero)[0]
+    else:  # numbers in units of their channel's scale
+        grid = Grid(Fraction(1), code)
+        source = in_units(net, source, scales, grid, node)
+    return View(Rounded(node, source, grid, unsigned), x.axes, x.batch, "uint8" if unsigned else "int8")
+
+
 def dequantize(net: Builder, node: Node, x: Value, scale: Constant, zero: Constant | None, axis: int = 1) -> Value:
-    """DequantizeLinear; `axis` matters for constants with many scales."""
+    """DequantizeLinear; `axis` matters where there are many scales."""
     if isinstance(x, View):
-        if x.kind == "real":
-            raise Refusal("its input is not quantised")
-        unsigned = x.kind == "uint8"
-        if zero is None:
-            zero = np.zeros(1, x.kind)
-        grid, zero_unsigned = activation_grid(scale, zero)
-        if unsigned != zero_unsigned:
-            raise Refusal(f"its zero point is {zero.dtype}, its input {x.kind}")
-        tensor = x.source.on(net, code_grid(unsigned))
-        return View(Stored(node, net, tensor, grid), x.axes, x.batch)
+        return _dequantize_view(net, node, x, scale, zero, axis)
     if isinstance(x, Scaled) or x.dtype.kind not in "iu":
         raise Refusal("its input is not quantised")
     net.budget.spend(scale.size)
     return _dequantize_constant(x, scale, zero, axis)
+
+
+def _dequantize_view(net: Builder, node: Node, x: View, scale: Constant, zero: Constant | None, axis: int) -> View:
+    if x.kind == "real":
+        raise Refusal("its input is not quantised")
+    unsigned = x.kind == "uint8"
+    zero = np.zeros(1, x.kind) if zero is None else zero
+    zero_unsigned, code = _one_zero(scale, zero)
+    if unsigned != zero_unsigned:
+        raise Refusal(f"its zero point is {zero.dtype}, its input {x.kind}")
+    tensor = x.source.on(net, code_grid(unsigned))
+    if (scales := _per_channel(net, x, scale, axis)) is not None:
+        stored = Stored(node, net, tensor, Grid(Fraction(1), code))
+        return View(ChannelLines(node, stored, scales, (Fraction(0),) * len(scales)), x.axes, x.batch)
+    grid, _ = activation_grid(scale, zero)
+    origin = x.source.origin(grid) if isinstance(x.source, Rounded) else None
+    return View(Stored(node, net, tensor, grid, origin=origin), x.axes, x.batch)
 
 
 def _dequantize_constant(x: Constant, scale: Constant, zero: Constant | None, axis: int) -> Scaled:
@@ -121,7 +170,7 @@ def _dequantize_constant(x: Constant, scale: Constant, zero: Constant | None, ax
 def _quantize_linear(net: Builder, node: Node, inputs: Inputs) -> Value:
     _refuse_blocks(node)
     zero = zero_points(inputs.get(2), node)
-    return quantize(node, inputs.need(0), inputs.array(1), zero, node.integer("axis", 1))
+    return quantize(net, node, inputs.need(0), inputs.array(1), zero, node.integer("axis", 1))
 
 
 @operator("DequantizeLinear")
