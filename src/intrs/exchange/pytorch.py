@@ -90,7 +90,7 @@ def _torchscript(module: nn.Module, example: Tensor) -> bytes:
         module, (example,), written, dynamo=False, opset_version=OPSETS["torchscript"],
         input_names=[IMAGE], output_names=[SCORES], dynamic_axes={IMAGE: {0: "batch"}, SCORES: {0: "batch"}},
     )  # fmt: skip
-    return written.getvalue()
+    return bytes(written.getvalue())
 
 
 _EXPORTERS: dict[Exporter, Callable[[nn.Module, Tensor], bytes]] = {"default": _default, "torchscript": _torchscript}

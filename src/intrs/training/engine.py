@@ -20,7 +20,7 @@ from intrs.errors import DataError, SettingsError
 from intrs.progress import Progress
 from intrs.training import architectures, objective
 from intrs.training.batches import ADAPTATION, CALIBRATION, Batches, HeldOut, stream_of, to_input
-from intrs.training.quant import ActQuant, calibrate, set_mode
+from intrs.training.quant import NORMS, ActQuant, calibrate, set_mode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class Training:
         Frozen layers get them too, before they are frozen.
         """
         noisy = self.batches.stream(ADAPTATION)
-        norms = [layer for layer in self.model.modules() if isinstance(layer, nn.BatchNorm2d)]
+        norms = [layer for layer in self.model.modules() if isinstance(layer, NORMS)]
         momentum = [norm.momentum for norm in norms]
         for norm in norms:
             norm.reset_running_stats()
@@ -253,7 +253,7 @@ def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
     The latter is for the last epoch, which trains the very network that will be folded.
     """
     for layer in model.modules():
-        if isinstance(layer, nn.BatchNorm2d) and (everywhere or not layer.weight.requires_grad):
+        if isinstance(layer, NORMS) and (everywhere or not layer.weight.requires_grad):
             layer.eval()
 
 
