@@ -217,9 +217,11 @@ def _add_table(parser: Parser) -> None:
 def _add_train(parser: Parser) -> None:
     parser.set_defaults(call="train:train")
     parser.add_argument("data", metavar="DATASET", help="a data set with the splits train and test")
-    parser.add_argument(
-        "architecture", metavar="ARCH", help="resnet20 or another resnetN, N = 6n+2; resnet50, resnet50-v1"
+    words = (
+        "resnet20 or another resnetN, N = 6n+2; resnet50, resnet50-v1; or your own: a float .onnx, or the code of a "
     )
+    words += "PyTorch module, which is run: net.py:Net(width=16) or package.module:Net"
+    parser.add_argument("architecture", metavar="ARCH", help=words)
     parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
     parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
     words = f"its law; none takes no sigma ({Recipe.noise})"
@@ -236,8 +238,12 @@ def _add_train(parser: Parser) -> None:
     _add_recipe(parser)
     words = "begin with the float weights of the run in DIR"
     parser.add_argument("--start", type=Path, metavar="DIR", help=words)
-    words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
+    words = "begin with these weights: a state_dict (.safetensors, .pth) for ARCH of your own; ImageNet weights, "
+    words += "torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
     parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
+    words = "normalisation of pixels over 255 that ARCH of your own leaves to its caller (none)"
+    parser.add_argument("--mean", default=Recipe.mean, metavar="M,M,M", help=words)
+    parser.add_argument("--std", default=Recipe.std, metavar="S,S,S", help="the same, standard deviation (none)")
     words = "leave the layers before NAME as they are, such as layer4 (train all)"
     parser.add_argument("--train-from", default=Recipe.train_from, metavar="NAME", help=words)
     words = "watch K training images after every epoch, and do not train on them (watch test images)"

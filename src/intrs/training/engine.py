@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from intrs.data import Images
     from intrs.progress import OnProgress
-    from intrs.training.architectures import Task
+    from intrs.training.architectures import Architecture, Task
     from intrs.training.checkpoint import Checkpoint
     from intrs.training.recipe import Recipe
 
@@ -46,7 +46,8 @@ def check_data(train: Images, test: Images, recipe: Recipe) -> None:
     """Refuse data that the recipe cannot be followed on."""
     if reason := _class_fault(train, test) or _size_fault(train, test, recipe):
         raise DataError(f"{train.name}: {reason}")
-    architectures.check_images(recipe.architecture, train.image_shape)
+    if recipe.model is None:
+        architectures.check_images(recipe.architecture, train.image_shape)
 
 
 def _class_fault(train: Images, test: Images) -> str | None:
@@ -84,12 +85,12 @@ class Training:
 
     def __init__(
         self, recipe: Recipe, task: Task, train: Images, watched: Images, kept: Checkpoint,
-        first: FirstWeights | None = None,
+        first: FirstWeights | None = None, kind: Architecture | None = None,
     ) -> None:  # fmt: skip
         self.recipe, self.kept = recipe, kept
         self._progress: OnProgress | None = None
         self.batches, self.watched = Batches(train, recipe), HeldOut(watched, recipe, WATCHED)
-        self.model = architectures.build(recipe.architecture, task, recipe.key("first weights"))
+        self.model = architectures.build(kind or recipe.architecture, task, recipe.key("first weights"))
         if recipe.train_from:
             freeze(self.model, recipe.train_from)
         self.optimizer = make_optimizer(self.model, recipe)
@@ -168,6 +169,7 @@ class Training:
         begin, total_loss, hits, done = time.monotonic(), 0.0, 0, self.images[1]
         noise_before = self.batches.noise_seconds
         self.model.train()
+        torch.manual_seed(recipe.key(f"random layers {epoch}") % 2**63)  # dropout's, the same if the run is resumed
         freeze_statistics(self.model, everywhere=epoch == recipe.total - 1 and recipe.qat_epochs > 1)
         for step, (x, labels) in enumerate(self.batches.stream(stream_of(recipe, epoch))):
             loss, right = self._step(x, labels, epoch, recipe.learning_rate(epoch + (step + 0.5) / steps))

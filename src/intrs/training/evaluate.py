@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from intrs.data import Images
     from intrs.progress import OnProgress
-    from intrs.training.architectures import Task
+    from intrs.training.architectures import Architecture, Task
     from intrs.training.checkpoint import Checkpoint
 
 
-def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
+def export(kept: Checkpoint, task: Task, kind: Architecture | None = None) -> dict[str, Path]:
     """Write the networks of a finished run as ONNX files: "fp32", and "int8" if there was a phase for it."""
     recipe, files = kept.recipe, {"fp32": kept.folder / f"{kept.recipe.name}-fp32.onnx"}
     height, width, channels = task.image_shape
     doc = f"{recipe.name}: {recipe.data}, {recipe.noise} noise, {recipe.objective}"
-    model = architectures.build(recipe.architecture, task, 0)
+    model = architectures.build(kind or recipe.architecture, task, 0)
     kept.load_float(model)
     save_onnx(fold_float(model), files["fp32"], (channels, height, width), task.classes, doc, recipe.sigma)
     if recipe.qat_epochs:
@@ -41,7 +41,12 @@ def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
 
 
 def evaluate(
-    kept: Checkpoint, task: Task, test: Images, files: dict[str, Path], progress: OnProgress | None = None
+    kept: Checkpoint,
+    task: Task,
+    test: Images,
+    files: dict[str, Path],
+    progress: OnProgress | None = None,
+    kind: Architecture | None = None,
 ) -> dict[str, Any]:
     """Measure the forms of the network on all test images, one draw of integer noise each, the same for all.
 
@@ -49,12 +54,12 @@ def evaluate(
     threads, change more answers of a deep network than the step to integers does (docs/decisions/7-training.md).
     """
     data, networks = HeldOut(test, kept.recipe), dict[str, Predict]()
-    float_model = architectures.build(kept.recipe.architecture, task, 0)
+    float_model = architectures.build(kind or kept.recipe.architecture, task, 0)
     kept.load_float(float_model)
     networks["fp32"] = predictor(float_model.eval())
     results: dict[str, Any] = {"test_images": len(test), "files": {k: _file(path) for k, path in files.items()}}
     if "int8" in files:
-        trained = architectures.build(kept.recipe.architecture, task, 0)
+        trained = architectures.build(kind or kept.recipe.architecture, task, 0)
         kept.load(trained)
         set_mode(trained, "quant")
         integer = load(files["int8"])

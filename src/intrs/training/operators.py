@@ -295,17 +295,16 @@ def _reshape(call: Call) -> Value:
 
 def _pad(call: Call) -> Value:
     if call.layer is not None:
-        left, right, top, bottom = call.layer.padding
+        sides: Any = call.layer.padding
         value, mode = getattr(call.layer, "value", 0), "constant"
     else:
         sides = call.setting("pad", 1)
         mode, value = call.setting("mode", 2, "constant"), call.setting("value", 3, 0)
         if not isinstance(sides, list | tuple) or len(sides) != 4:
             raise Refused("only height and width can be padded, by numbers on four sides")
-        left, right, top, bottom = sides
     if mode != "constant" or value not in (0, None):
         raise Refused(PADDING)
-    return call.moved(nn.ZeroPad2d((left, right, top, bottom)))
+    return call.moved(nn.ZeroPad2d(tuple(sides)))
 
 
 def _dropout(call: Call) -> Value:
@@ -390,7 +389,7 @@ NAMES = {
 WHY_NOT = {
     "layernorm": TRANSFORMER.format("LayerNorm"), "layer_norm": TRANSFORMER.format("LayerNorm"),
     "multiheadattention": TRANSFORMER.format("attention"), "matmul": TRANSFORMER.format("product of two activations"),
-    "scaled_dot_product_attention": TRANSFORMER.format("attention"), 
+    "scaled_dot_product_attention": TRANSFORMER.format("attention"),
     "bmm": TRANSFORMER.format("product of two activations"),
     "groupnorm": "its statistics depend on the image, so that it cannot be folded; use batch normalisation",
     "instancenorm2d": "its statistics depend on the image, so that it cannot be folded; use batch normalisation",

@@ -150,6 +150,11 @@ class ActQuant(nn.Module):
         return self._zero_point
 
     @property
+    def peak(self) -> float:
+        """The largest magnitude that it has observed, a few outliers aside."""
+        return self._peak
+
+    @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest code, zero point taken off."""
         return -self.zero_point, ACT_MAX - self.zero_point
