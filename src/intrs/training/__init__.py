@@ -92,8 +92,8 @@ def train(
     `data` has the splits train and test; docs/training.md says what the settings mean. The architecture is a name, one
     of your own ("net.py:Net(width=16)", which runs that code; a float "net.onnx"), or `model`, a PyTorch module with
     the weights that it has; it stays as it is. `mean` and `std` are the normalisation that your own expects. `lam`,
-    `eta` and `copies` have defaults by objective; `epochs` are those in float, none by default if `start`, the folder of another run, gives
-    the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
+    `eta` and `copies` have defaults by objective; `epochs` are those in float, none by default if `start`, the folder
+    of another run, gives the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
 
     on_start is called once, when everything is opened and checked; on_epoch after every epoch, with its entry in the
     log. `command` is for the model card: the words of the command that is being run; without it the card has this call.
