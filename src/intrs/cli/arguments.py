@@ -10,6 +10,7 @@ from intrs import zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.request import MOST, REQUESTS, Attack, Certify, Request
+from intrs.training.pytorch import DEVICES, ON_THE_CPU
 from intrs.training.recipe import (
     CONSISTENCY,
     EPOCHS_AFTER_START,
@@ -251,6 +252,7 @@ def _add_train(parser: Parser) -> None:
     words = f"256 bits, decimal or 0x... ({Recipe.seed})"
     parser.add_argument("--seed", type=_seed, default=Recipe.seed, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_device(parser)
 
 
 def _add_recipe(parser: Parser) -> None:
@@ -303,6 +305,7 @@ def _add_attack(parser: Parser) -> None:
     _add_images(parser, "`intrs attack --join`")
     _add_engine(parser)
     _add_loader(parser)
+    _add_device(parser)
     words = "attack nothing: put folders that hold parts of one attack (--first, --skip, one --seed) together"
     parser.add_argument("--join", nargs="+", type=Path, metavar="DIR", help=words)
     parser.add_argument("-o", "--to", type=Path, metavar="DIR", help="with --join: folder for the whole attack")
@@ -421,6 +424,11 @@ def _add_cluster(parser: Parser) -> None:
     parser.add_argument("--ray", nargs="?", const=True, default=None, metavar="ADDRESS", help=words)
     words = "with --ray: a unit of work takes one core, or all cores of a node (core)"
     parser.add_argument("--workers", choices=("core", "node"), default="core", help=words)
+
+
+def _add_device(parser: Parser) -> None:
+    words = f"where PyTorch computes (auto: CUDA, else MPS, else the CPU); {ON_THE_CPU}"
+    parser.add_argument("--device", choices=DEVICES, default="auto", help=words)
 
 
 def _add_loader(parser: Parser) -> None:

@@ -82,6 +82,7 @@ def train(
     hold_out: Count = Recipe.hold_out,
     seed: int | None = Recipe.seed,
     threads: Count = 0,
+    device: str = "auto",
     progress: Shown = None,
     on_start: Callable[[Session], object] | None = None,
     on_epoch: Callable[[dict[str, Any]], object] | None = None,
@@ -94,6 +95,8 @@ def train(
     the weights that it has; it stays as it is. `mean` and `std` are the normalisation that your own expects. `lam`,
     `eta` and `copies` have defaults by objective; `epochs` are those in float, none by default if `start`, the folder
     of another run, gives the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
+    `device`: cpu, cuda or mps; auto takes CUDA, else MPS, else the CPU. Resuming bit for bit is promised on the CPU
+    only.
 
     on_start is called once, when everything is opened and checked; on_epoch after every epoch, with its entry in the
     log. `command` is for the model card: the words of the command that is being run; without it the card has this call.
@@ -127,9 +130,10 @@ def train(
     origins = [Path(path) if path else None for path in (start, weights)]
     places = Places(str(data), Path(outdir), "" if architecture is None else str(architecture), *origins)
     float_epochs = None if epochs is None else parse_count(epochs, "epochs", 0, MOST_EPOCHS)
+    where = pytorch.choose_device(device)
     with (
         pytorch.threads(parse_count(threads, "threads", 0)),
-        contextlib.closing(open_session(places.architecture, places, float_epochs, settings, model)) as session,
+        contextlib.closing(open_session(places.architecture, places, float_epochs, settings, model, where)) as session,
         reporting(progress) as report,
     ):
         if on_start:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from intrs.training.recipe import Recipe
 
 WATCHED = 2000  # held-out images that are looked at after every epoch
+CPU = torch.device("cpu")
 CALIBRATION_BATCHES, ADAPTATION_BATCHES = 8, 16
 
 Predict = Callable[["NDArray[np.int32]"], "NDArray[np.int64]"]
@@ -86,11 +87,12 @@ class Training:
     def __init__(
         self, recipe: Recipe, task: Task, train: Images, watched: Images, kept: Checkpoint,
         first: FirstWeights | None = None, kind: Architecture | None = None,
+        device: torch.device = CPU,
     ) -> None:  # fmt: skip
-        self.recipe, self.kept = recipe, kept
+        self.recipe, self.kept, self.device = recipe, kept, device
         self._progress: OnProgress | None = None
         self.batches, self.watched = Batches(train, recipe), HeldOut(watched, recipe, WATCHED)
-        self.model = architectures.build(kind or recipe.architecture, task, recipe.key("first weights"))
+        self.model = architectures.build(kind or recipe.architecture, task, recipe.key("first weights")).to(device)
         if recipe.train_from:
             freeze(self.model, recipe.train_from)
         self.optimizer = make_optimizer(self.model, recipe)
@@ -145,7 +147,7 @@ class Training:
         count = min(ADAPTATION_BATCHES, self.batches.steps)
         with self._precision(0):
             for i in range(count):
-                self.model(next(noisy)[0])
+                self.model(next(noisy)[0].to(self.device))
                 self._report(0, f"statistics of noisy images, batch {i + 1} of {count}")
         for norm, before in zip(norms, momentum, strict=True):
             norm.momentum = before
@@ -159,7 +161,7 @@ class Training:
         def batch() -> torch.Tensor:
             i, (x, _) = next(noisy)
             self._report(self.images[1], f"scales of activations, batch {i + 1} of {count}")
-            return x
+            return x.to(self.device)
 
         calibrate(self.model, batch, count)
         self.optimizer = make_optimizer(self.model, self.recipe)
@@ -192,10 +194,11 @@ class Training:
             "images_per_second": round(shown / seconds, 1),
             "noise_share": round((self.batches.noise_seconds - noise_before) / seconds, 4),
             "threads": torch.get_num_threads(),
-        }
+        } | ({} if self.device.type == "cpu" else {"device": self.device.type})
 
     def _step(self, x: torch.Tensor, labels: torch.Tensor, epoch: int, rate: float) -> tuple[float, int]:
         """One step of SGD; the loss and how many of the noisy images were right."""
+        x, labels = x.to(self.device), labels.to(self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -215,7 +218,7 @@ class Training:
         """
         last = self.recipe.qat_epochs and epoch == self.recipe.total - 1
         if self.recipe.precision == "bf16" and not last:
-            return torch.autocast("cpu", dtype=torch.bfloat16)
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return contextlib.nullcontext()
 
     def _diverged(self, epoch: int, what: str) -> str:
@@ -261,11 +264,12 @@ def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
 
 def predictor(model: nn.Module) -> Predict:
     """The classes that a network gives to integer images, the lowest at a tie; in the precision of its weights."""
-    kind = next(model.parameters()).dtype
+    weights = next(model.parameters())
+    kind, device = weights.dtype, weights.device
 
     @torch.no_grad()
     def predict(images: NDArray[np.int32]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = model(to_input(images, kind)).numpy().argmax(1)
+        found: NDArray[np.int64] = model(to_input(images, kind).to(device)).cpu().numpy().argmax(1)
         return found
 
     return predict

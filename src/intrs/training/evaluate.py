@@ -9,7 +9,7 @@ from intrs.model import load
 from intrs.progress import Progress
 from intrs.training import architectures
 from intrs.training.batches import HeldOut
-from intrs.training.engine import Predict, accuracy, classes, predictor
+from intrs.training.engine import CPU, Predict, accuracy, classes, predictor
 from intrs.training.onnx_out import save_onnx
 from intrs.training.quant import fold, fold_float, set_mode
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
     from intrs.data import Images
@@ -47,6 +48,7 @@ def evaluate(
     files: dict[str, Path],
     progress: OnProgress | None = None,
     kind: Architecture | None = None,
+    device: torch.device = CPU,
 ) -> dict[str, Any]:
     """Measure the forms of the network on all test images, one draw of integer noise each, the same for all.
 
@@ -56,14 +58,15 @@ def evaluate(
     data, networks = HeldOut(test, kept.recipe), dict[str, Predict]()
     float_model = architectures.build(kind or kept.recipe.architecture, task, 0)
     kept.load_float(float_model)
-    networks["fp32"] = predictor(float_model.eval())
+    device = CPU if device.type == "mps" else device  # which has no float64
+    networks["fp32"] = predictor(float_model.to(device).eval())
     results: dict[str, Any] = {"test_images": len(test), "files": {k: _file(path) for k, path in files.items()}}
     if "int8" in files:
         trained = architectures.build(kind or kept.recipe.architecture, task, 0)
         kept.load(trained)
         set_mode(trained, "quant")
         integer = load(files["int8"])
-        networks |= {"fake_quantized": predictor(trained.double().eval()), "integer": integer.predict}
+        networks |= {"fake_quantized": predictor(trained.to(device).double().eval()), "integer": integer.predict}
         results["identity"] = integer.identity
     networks = _counted(networks, len(test), progress) if progress else networks
     noisy = {name: classes(network, data) for name, network in networks.items()}

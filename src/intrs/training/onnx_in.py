@@ -38,6 +38,12 @@ def read_module(path: Path) -> fx.GraphModule:
         return _Reading(graph).module()
 
 
+def is_known(graph: Graph) -> bool:
+    """Whether a graph is float, and every operator of it is read here."""
+    known = {"Constant", "Shape", *_OPERATORS, *_FOLDS}
+    return not graph.is_quantized and all(node.op in known for node in graph.nodes)
+
+
 class _Reading:
     """The module while it is made: what is known of each tensor, and an example of those that depend on the image."""
 
@@ -230,9 +236,9 @@ def _add(read: _Reading, node: Node) -> Read:
     for first, second in (node.inputs, node.inputs[::-1]):
         before, bias = read.nodes.get(first), read.constant(second)
         layer = read.layers.get(before) if before is not None else None
-        if isinstance(layer, nn.Linear) and layer.bias is None and bias is not None and not before.users:  # type: ignore[union-attr]
+        if isinstance(layer, nn.Linear) and layer.bias is None and bias is not None and not before.users:
             layer.bias = nn.Parameter(bias.float().reshape(-1).expand(layer.out_features).clone())
-            return before, read.examples[first] + bias  # type: ignore[return-value]
+            return before, read.examples[first] + bias
     return read.function(operator.add, *node.inputs)
 
 
@@ -273,7 +279,8 @@ def _pool(read: _Reading, node: Node) -> Read:
     plain = node.text("auto_pad", "NOTSET") in ("NOTSET", "VALID") and node.integers("dilations") in (None, (1, 1))
     if not plain or (top, left) != (bottom, right):
         raise Refusal("only pools without dilation, padded alike on opposite sides, are read")
-    kernel, stride = node.integers("kernel_shape"), node.integers("strides") or (1, 1)
+    kernel: Any = node.integers("kernel_shape")
+    stride: Any = node.integers("strides") or (1, 1)
     ceil: dict[str, Any] = {"ceil_mode": bool(node.integer("ceil_mode", 0))}
     if node.op == "MaxPool":
         return read.layer(node, nn.MaxPool2d(kernel, stride, (top, left), **ceil))

@@ -52,6 +52,7 @@ class Session:
     first: FirstWeights | None
     kept: Checkpoint
     own: Adopted | None = None  # a user's architecture
+    device: torch.device = engine.CPU
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -69,14 +70,14 @@ class Session:
         if self.recipe.hold_out:
             shown, watched = hold_out(self.train, self.recipe.hold_out)
         task = Task.of(self.train)
-        work = engine.Training(self.recipe, task, shown, watched, self.kept, self.first, self._kind)
+        work = engine.Training(self.recipe, task, shown, watched, self.kept, self.first, self._kind, self.device)
         work.run(progress, on_epoch)
 
     def finish(self, progress: OnProgress | None = None, command: Sequence[str] = ()) -> Trained:
         """Write the files of a run whose epochs are all done."""
         task, folder = Task.of(self.train), self.kept.folder
         files = evaluate.export(self.kept, task, self._kind)
-        results = evaluate.evaluate(self.kept, task, self.test, files, progress, self._kind)
+        results = evaluate.evaluate(self.kept, task, self.test, files, progress, self._kind, self.device)
         write_json(folder / RESULTS, results)
         words = self._command(command) if command else self._call()
         made, path = card.make_card(self.kept, task, self.train, self.test, results, words), card.card_path(self.kept)
@@ -118,11 +119,16 @@ NAMED = ("architecture", "model", "data", "data_sha256", "start", "weights", "we
 
 
 def open_session(
-    architecture: str, places: Places, epochs: int | None, settings: dict[str, Any], model: nn.Module | None = None
+    architecture: str,
+    places: Places,
+    epochs: int | None,
+    settings: dict[str, Any],
+    model: nn.Module | None = None,
+    device: torch.device = engine.CPU,
 ) -> Session:
     """The run that was asked for, begun or continued. Nothing is written if something does not fit."""
     if model is not None or sources.is_source(architecture):
-        return _open_own(architecture if model is None else model, places, epochs, settings)
+        return _open_own(architecture if model is None else model, places, epochs, settings, device)
     kind = architectures.architecture(architecture)
     origin = checkpoint.start_of(places.start) if places.start else None
     weights = pretrained.read(places.weights, architecture, kind.form) if places.weights else None
@@ -139,10 +145,12 @@ def open_session(
     )
     engine.check_data(train, test, recipe)
     first = weights.put if weights else partial(checkpoint.load_float, places.start) if places.start else None
-    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe))
+    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), device=device)
 
 
-def _open_own(given: str | nn.Module, places: Places, epochs: int | None, settings: dict[str, Any]) -> Session:
+def _open_own(
+    given: str | nn.Module, places: Places, epochs: int | None, settings: dict[str, Any], device: torch.device
+) -> Session:
     """The same for a user's own architecture."""
     origin = checkpoint.start_of(places.start) if places.start else None
     train, test = (open_data(places.data, split) for split in ("train", "test"))
@@ -164,4 +172,4 @@ def _open_own(given: str | nn.Module, places: Places, epochs: int | None, settin
     if recipe.qat_epochs:
         sources.check_integers(own, train, float(recipe.exact_sigma) if recipe.sigma else 0.0)
     first = partial(checkpoint.load_float, places.start) if places.start else None
-    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), own)
+    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), own, device)
