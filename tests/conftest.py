@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 MARKERS = {
     "style": ("test_rooms.py::", "test_style.py::", "test_suite.py::"),
     "native": ("test_native.py::",),
-    "train": ("test_pgd.py::", "test_pretrained.py::", "test_pytorch_export.py::", "test_training.py::", "test_training_own.py::"),
+    "train": (
+        "test_pgd.py::",
+        "test_pretrained.py::",
+        "test_pytorch_export.py::",
+        "test_training.py::",
+        "test_training_own.py::",
+    ),
     "slow": (
         "test_adaptive.py::test_coverage_by_simulation",
         "test_adaptive.py::test_false_certificates_",

@@ -1,4 +1,4 @@
-"""Architectures of a user's own: adopted, trained with quantization, and exported to the integers that are certified."""
+"""Architectures of a user's own: adopted, trained with quantization, exported to the integers that are certified."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from intrs.training import adopt, onnx_in, onnx_out, quant, sources  # noqa: E40
 from intrs.training.batches import to_input  # noqa: E402
 
 SHAPE = (SIDE, SIDE, 3)
+SHIPPED = Path(intrs.zoo.__file__).parent / "resnet8-sigma0.25.onnx"
 SHORT: dict[str, Any] = {"sigma": 0.25, "epochs": 2, "qat_epochs": 2, "batch": 32, "lr": 0.05, "threads": 1}
 MODULE = '''
 import torch
@@ -69,7 +70,7 @@ class Net(nn.Module):
         x = self.tail(F.avg_pool2d(x, 3))
         return F.log_softmax(self.fc(self.drop(torch.flatten(x, 1))), dim=1)
 '''
-ACTIVATIONS = ("Hardswish", "SiLU", "LeakyReLU", "GELU", "ELU", "Mish", "PReLU", "Tanh", "Softplus", "Sigmoid", "SELU")
+ACTIVATIONS = ("Hardswish", "SiLU", "LeakyReLU", "GELU", "ELU", "Mish", "PReLU")
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_both_exporters_lead_to_the_same_module(code: Path, tmp_path: Path) -> N
     x = torch.rand(7, 3, SIDE, SIDE)
     for exporter in ("default", "torchscript"):
         path = tmp_path / f"{exporter}.onnx"
-        path.write_bytes(module_to_onnx(module, SHAPE, exporter))  # type: ignore[arg-type]
+        path.write_bytes(module_to_onnx(module, SHAPE, exporter))
         found = onnx_in.read_module(path)
         with torch.no_grad():
             assert float((found.eval()(x) - module(x)).abs().max()) < 1e-5
@@ -144,10 +145,8 @@ def test_a_quantized_or_foreign_onnx_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"rubbish")
     with pytest.raises(ModelError, match=r"x\.onnx"):
         onnx_in.read_module(path)
-    shipped = intrs.zoo.path("resnet8-sigma0.25") if hasattr(intrs.zoo, "path") else None
-    if shipped:
-        with pytest.raises(ModelError, match="quantized already"):
-            onnx_in.read_module(shipped)
+    with pytest.raises(ModelError, match="quantized already"):
+        onnx_in.read_module(SHIPPED)
 
 
 def _with(tail: Any) -> Any:
@@ -169,7 +168,7 @@ def _with(tail: Any) -> Any:
         (lambda: torch.nn.GroupNorm(2, 4), "tail (GroupNorm) cannot be quantized: its statistics depend on the image"),
         (lambda: torch.nn.LayerNorm(10), "tail (LayerNorm) cannot be quantized: networks of integer layers have no"),
         (lambda: torch.nn.ReflectionPad2d(1), "tail (ReflectionPad2d) cannot be quantized"),
-        (lambda: torch.fft.fft2, "fft_fft2 in forward cannot be quantized"),
+        (lambda: lambda x: torch.cumsum(x, 1), "cumsum in forward cannot be quantized: no layer"),
         (lambda: lambda x: x.permute(0, 2, 3, 1).permute(0, 3, 1, 2), ".permute() in forward cannot be quantized"),
         (lambda: lambda x: x - x.relu(), "sub in forward cannot be quantized: a difference of two activations"),
         (lambda: torch.nn.BatchNorm2d(4, track_running_stats=False), "without running statistics"),
@@ -211,7 +210,7 @@ def test_arguments_are_literals(code: Path, tmp_path: Path) -> None:
         sources.open_source(f"{tmp_path}/none.py:Net", 0)
     with pytest.raises(ModelError, match="TypeError"):
         sources.open_source(f"{code}:Net(colour=1)", 0)
-    with pytest.raises(ModelError, match="not a torch.nn.Module"):
+    with pytest.raises(ModelError, match=r"not a torch\.nn\.Module"):
         sources.open_source("math:sqrt(4)", 0)
 
 
@@ -325,7 +324,7 @@ def test_normalisation_goes_in_front(data: Path) -> None:
     opened = sources.open_adopted(module, None, train, 0, "0.5,0.25,0.5", [0.5])
     x = torch.rand(4, 3, SIDE, SIDE)
     wanted = module((x - torch.tensor([0.5, 0.25, 0.5]).reshape(1, 3, 1, 1)) / 0.5)
-    assert float((opened.kind.build(None).eval()(x) - wanted).abs().max()) < 1e-5  # type: ignore[arg-type]
+    assert float((opened.kind.build(None).eval()(x) - wanted).detach().abs().max()) < 1e-5  # type: ignore[arg-type]
 
 
 def test_recipes_of_shipped_architectures_are_written_as_before() -> None:
@@ -358,25 +357,12 @@ def test_the_device_is_chosen_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     assert choose_device("auto", doubles=True).type == "cuda"
 
 
-def test_every_tensor_of_a_step_follows_the_device(code: Path) -> None:
-    """On pretended CUDA tensors, which refuse to meet tensors of the CPU: forward, backward and step, both phases."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    adopted = adopt.adopt(net(code), SHAPE, CLASSES, None)
-    with FakeTensorMode(allow_non_fake_inputs=False) as mode:
-        model = adopted
-        for name, parameter in list(model.named_parameters()):
-            owner, _, last = name.rpartition(".")
-            made = torch.nn.Parameter(mode.from_tensor(parameter.detach()).to("cuda"), parameter.requires_grad)
-            setattr(model.get_submodule(owner), last, made)
-        for name, buffer in list(model.named_buffers()):
-            owner, _, last = name.rpartition(".")
-            if last != "zero":  # an integer that Python reads
-                setattr(model.get_submodule(owner), last, mode.from_tensor(buffer).to("cuda"))
-        model.train()
-        x, labels = torch.rand(4, 3, SIDE, SIDE, device="cuda"), torch.zeros(4, dtype=torch.int64, device="cuda")
-        for phase in ("float", "quant"):
-            quant.set_mode(model, phase)
-            loss = torch.nn.functional.cross_entropy(model(x), labels)
-            loss.backward()
-            assert all(p.grad.device.type == "cuda" for p in model.parameters() if p.grad is not None)
+def test_every_tensor_of_a_step_follows_the_device(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward and backward, both phases, on the device "meta", which refuses tensors of the CPU and holds no values."""
+    monkeypatch.setattr(quant.RangeQuant, "zero_point", 7)  # a number that Python reads
+    model = adopt.adopt(net(code), SHAPE, CLASSES, None).train().to("meta")
+    x, labels = torch.rand(4, 3, SIDE, SIDE, device="meta"), torch.zeros(4, dtype=torch.int64, device="meta")
+    for phase in ("float", "quant"):
+        quant.set_mode(model, phase)
+        torch.nn.functional.cross_entropy(model(x), labels).backward()
+        assert {p.grad.device.type for p in model.parameters() if p.grad is not None} == {"meta"}

@@ -88,5 +88,7 @@ def _traced(name: str, module: nn.Module, example: Tensor, classes: int) -> fx.G
     return traced
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
     return str(error).partition("\n")[0][:200] or type(error).__name__

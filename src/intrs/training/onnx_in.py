@@ -175,9 +175,9 @@ Read = tuple[fx.Node, Tensor]
 
 def _conv(read: _Reading, node: Node) -> Read:
     weight, bias = read.needed(node, 1), read.optional(node, 2)
-    if weight.dim() != 4 or node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise Refusal("only convolutions of images with explicit padding are read")
-    top, left, bottom, right = node.integers("pads") or (0, 0, 0, 0)
+    if weight.dim() != 4:
+        raise Refusal("only convolutions of images are read")
+    top, left, bottom, right = _conv_pads(read, node, weight)
     groups, even = node.integer("group", 1), (top, left) == (bottom, right)
     stride: Any = node.integers("strides") or (1, 1)
     dilation: Any = node.integers("dilations") or (1, 1)
@@ -193,6 +193,18 @@ def _conv(read: _Reading, node: Node) -> Read:
         padded = read.layer(node, nn.ZeroPad2d((left, right, top, bottom)), node.inputs[0], "_pad")
         read.nodes[source], read.examples[source] = padded
     return read.layer(node, layer, source)
+
+
+def _conv_pads(read: _Reading, node: Node, weight: Tensor) -> tuple[int, ...]:
+    """top, left, bottom, right; SAME_UPPER and SAME_LOWER give ceil(size / stride) results."""
+    rule = node.text("auto_pad", "NOTSET")
+    if rule in ("NOTSET", "VALID"):
+        return (node.integers("pads") if rule == "NOTSET" else None) or (0, 0, 0, 0)
+    sides = zip(read.examples[node.inputs[0]].shape[2:], weight.shape[2:],
+                node.integers("strides") or (1, 1), node.integers("dilations") or (1, 1), strict=True)  # fmt: skip
+    total = [max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0) for size, k, s, d in sides]
+    less, more = [pads // 2 for pads in total], [pads - pads // 2 for pads in total]
+    return (*less, *more) if rule == "SAME_UPPER" else (*more, *less)
 
 
 def _put(layer: Any, weight: Tensor, bias: Tensor | None) -> None:
