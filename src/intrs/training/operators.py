@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from intrs.training.graphs import Call, Refused, Value
-from intrs.training.quant import NORMS, Affine, ConvBN, Linear, Window
+from intrs.training.quant import NORMS, Affine, ConvBN, ConvWindow, Linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def _conv(call: Call) -> Value:
         raise Refused("convolutions must be layers (nn.Conv2d), not calls with weights of their own")
     if layer.padding_mode != "zeros":
         raise Refused(PADDING)
-    window = Window(_pair(layer.stride), _same_padding(layer), _pair(layer.dilation), layer.groups)
+    window = ConvWindow(_pair(layer.stride), _same_padding(layer), _pair(layer.dilation), layer.groups)
     return _product(call, lambda bn: ConvBN.of(layer.weight, layer.bias, window, bn))
 
 
@@ -86,7 +86,7 @@ def _batch_norm(call: Call) -> Value:
     if str(call.node.target) in call.work.used:
         raise Refused("it is used twice; give each use a layer of its own")
     ones = nn.Parameter(torch.ones(layer.num_features, 1, 1, 1), requires_grad=False)
-    window = Window((1, 1), (0, 0), (1, 1), layer.num_features)
+    window = ConvWindow((1, 1), (0, 0), (1, 1), layer.num_features)
     return call.module(ConvBN.of(ones, None, window, _norm(layer)), call.work.codes(call.value()))
 
 

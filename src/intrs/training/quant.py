@@ -39,7 +39,7 @@ MOVERS = (nn.MaxPool2d, nn.ZeroPad2d, nn.Unflatten, nn.Dropout, nn.Dropout2d)
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvWindow:
     """How a kernel goes over an image: pairs for height and width."""
 
     stride: tuple[int, int]
@@ -254,7 +254,7 @@ class ConvBN(_Product):
 
     def __init__(self, cin: int, cout: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__()
-        self.window = Window((stride, stride), (kernel // 2, kernel // 2), (1, 1), groups)
+        self.window = ConvWindow((stride, stride), (kernel // 2, kernel // 2), (1, 1), groups)
         self.weight = nn.Parameter(torch.empty(cout, cin // groups, kernel, kernel))
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
         self.register_parameter("bias", None)
@@ -262,7 +262,7 @@ class ConvBN(_Product):
         self.quant = False
 
     @classmethod
-    def of(cls, weight: Any, bias: Any, window: Window, bn: nn.Module | None = None) -> ConvBN:
+    def of(cls, weight: Any, bias: Any, window: ConvWindow, bn: nn.Module | None = None) -> ConvBN:
         """The layer with these very parameters; without ``bn`` nothing is normalised."""
         layer = cls.__new__(cls)
         nn.Module.__init__(layer)

@@ -47,7 +47,7 @@ LEAST_PEAK, SOME_SCALE = 1e-5, 0.01  # of a tensor that is all zeros before trai
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class OwnModule:
     """An architecture as it was given. `name` is for files, `place` for people: no path of this machine is in it."""
 
     name: str
@@ -114,7 +114,7 @@ def _normalization(mean: Numbers | None, std: Numbers | None, channels: int) -> 
     return Normalization(centre, spread)
 
 
-def _put(source: Source, tensors: dict[str, Tensor], path: Path, classes: int) -> tuple[str, ...]:
+def _put(source: OwnModule, tensors: dict[str, Tensor], path: Path, classes: int) -> tuple[str, ...]:
     """Overwrite the weights; those of a classifier for other classes stay as they were made, and are named."""
     wanted = source.module.state_dict()
     tensors = {name.removeprefix("module."): value for name, value in tensors.items()}  # of nn.DataParallel
@@ -157,14 +157,14 @@ def check_integers(adopted: Adopted, train: Images, sigma: float) -> None:
 # --- Opening ---------------------------------------------------------------------------------------------------------
 
 
-def open_source(given: str | nn.Module, seed: int) -> Source:
+def open_source(given: str | nn.Module, seed: int) -> OwnModule:
     """The architecture of a text or a module; random weights depend on the seed alone."""
     if isinstance(given, nn.Module):
         name = type(given).__name__
-        return Source(_file_name(name), name, "", copy.deepcopy(given), has_weights=True)
+        return OwnModule(_file_name(name), name, "", copy.deepcopy(given), has_weights=True)
     if given.endswith(ONNX):
         path = Path(given)
-        return Source(_file_name(path.stem), path.name, "", onnx_in.read_module(path), has_weights=True)
+        return OwnModule(_file_name(path.stem), path.name, "", onnx_in.read_module(path), has_weights=True)
     place, _, call = given.partition(":")
     name, args, kwargs, words = _parsed(call, given)
     found: Any = _imported(place, given)
@@ -177,7 +177,7 @@ def open_source(given: str | nn.Module, seed: int) -> Source:
         raise ModelError(f"{given}: it gives {type(module).__name__}, not a torch.nn.Module")
     shown = Path(place).name if place.endswith(CODE) else place
     own = isinstance(found, nn.Module)
-    return Source(_file_name(name.rpartition(".")[2]), f"{shown}:{name}", words, module, own)
+    return OwnModule(_file_name(name.rpartition(".")[2]), f"{shown}:{name}", words, module, own)
 
 
 def _parsed(call: str, given: str) -> tuple[str, list[Any], dict[str, Any], str]:
