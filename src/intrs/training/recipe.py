@@ -186,7 +186,7 @@ class Recipe:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """How another recipe, as stored, differs from this one, field by field."""
-        mine, before = self.to_json(), {f.name: f.default for f in fields(self) if f.default is not MISSING}
+        mine, before = asdict(self), {f.name: f.default for f in fields(self) if f.default is not MISSING}
         other = before | other  # a field that did not exist yet was as it is by default
         return [
             f"{name}: {_short(other.get(name))} there, {_short(mine.get(name))} here"
