@@ -58,6 +58,7 @@ def main() -> None:
         save_images(data, "train", 128)
         save_images(data, "test", 20)
         settings = {"sigma": 0.25, "epochs": 4, "qat_epochs": 2, "batch": 32, "lr": 0.1, "pad": 2, "flip": False}
+        settings["threads"] = 1
         made = intrs.train(data, model=SmallNet(), outdir=run, progress=False, **settings)  # type: ignore[arg-type]
         print(f"integer and simulated network agree on {100 * made.results['agreement']:.1f} % of noisy test images")
         images = intrs.open_data(data, "test")
