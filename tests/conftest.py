@@ -24,6 +24,7 @@ MARKERS = {
         "test_pretrained.py::",
         "test_pytorch_export.py::",
         "test_training.py::",
+        "test_training_own.py::",
     ),
     "slow": (
         "test_adaptive.py::test_coverage_by_simulation",

@@ -14,6 +14,7 @@ EXPECTED = {
     "certify_one_image": r"certified: \w+, by \d+ of 500 votes",
     "smooth_onnxruntime": r"ONNX Runtime +horse .*\n +integers +horse ",
     "bring_your_own_model": r"image 0 is brighter on the left: radius 0\.\d{3}\nimage 1 is brighter on the right",
+    "own_architecture": r"agree on \d+\.\d % of noisy test images\n0 radius 0\.[1-9]\d*\n",
 }
 
 

@@ -217,7 +217,7 @@ def test_the_real_ones_have_the_right_shapes() -> None:
             model = kind.build(architectures.Task((224, 224, 3), 1000, [], []))
         scales = sum(1 for layer in model.modules() if isinstance(layer, quant.ActQuant))
         assert sum(p.numel() for p in model.parameters()) - scales == 25_557_032
-        strides = (model.layer2[0].conv1.stride, model.layer2[0].conv2.stride)
+        strides = tuple(conv.window.stride[0] for conv in (model.layer2[0].conv1, model.layer2[0].conv2))
         assert strides == ((2, 1) if name == "resnet50-v1" else (1, 2))
 
 

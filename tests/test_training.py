@@ -643,8 +643,8 @@ def test_what_is_watched_was_not_trained_on_before(data: Path, tmp_path: Path) -
 def test_defaults_of_the_command_are_those_of_the_recipe() -> None:
     args = vars(parse(["train", "stripes", "resnet8", "out"]))
     named = {name: p.default for name, p in signature(training.train).parameters.items() if p.kind is p.KEYWORD_ONLY}
-    for callback in ("progress", "on_start", "on_epoch", "command"):
-        del named[callback]
+    for other in ("model", "progress", "on_start", "on_epoch", "command"):  # not for a command line
+        del named[other]
     assert {name: args[name] for name in named} == named
     recipes = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
     mine = {name: value for name, value in named.items() if name in recipes and value is not None}

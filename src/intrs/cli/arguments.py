@@ -10,6 +10,7 @@ from intrs import quantization, zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.request import MOST, REQUESTS, Attack, Certify, Dialect, Request
+from intrs.training.pytorch import DEVICES, ON_THE_CPU
 from intrs.training.recipe import (
     CONSISTENCY,
     EPOCHS_AFTER_START,
@@ -221,9 +222,11 @@ def _add_table(parser: Parser) -> None:
 def _add_train(parser: Parser) -> None:
     parser.set_defaults(call="train:train")
     parser.add_argument("data", metavar="DATASET", help="a data set with the splits train and test")
-    parser.add_argument(
-        "architecture", metavar="ARCH", help="resnet20 or another resnetN, N = 6n+2; resnet50, resnet50-v1"
+    words = (
+        "resnet20 or another resnetN, N = 6n+2; resnet50, resnet50-v1; or your own: a float .onnx, or the code of a "
     )
+    words += "PyTorch module, which is run: net.py:Net(width=16) or package.module:Net"
+    parser.add_argument("architecture", metavar="ARCH", help=words)
     parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
     parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
     words = f"its law; none takes no sigma ({Recipe.noise})"
@@ -240,8 +243,12 @@ def _add_train(parser: Parser) -> None:
     _add_recipe(parser)
     words = "begin with the float weights of the run in DIR"
     parser.add_argument("--start", type=Path, metavar="DIR", help=words)
-    words = "begin with ImageNet weights: torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
+    words = "begin with these weights: a state_dict (.safetensors, .pth) for ARCH of your own; ImageNet weights, "
+    words += "torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
     parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
+    words = "normalisation of pixels over 255 that ARCH of your own leaves to its caller (none)"
+    parser.add_argument("--mean", default=Recipe.mean, metavar="M,M,M", help=words)
+    parser.add_argument("--std", default=Recipe.std, metavar="S,S,S", help="the same, standard deviation (none)")
     words = "leave the layers before NAME as they are, such as layer4 (train all)"
     parser.add_argument("--train-from", default=Recipe.train_from, metavar="NAME", help=words)
     words = "watch K training images after every epoch, and do not train on them (watch test images)"
@@ -249,6 +256,7 @@ def _add_train(parser: Parser) -> None:
     words = f"256 bits, decimal or 0x... ({Recipe.seed})"
     parser.add_argument("--seed", type=_seed, default=Recipe.seed, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_device(parser)
 
 
 def _add_recipe(parser: Parser) -> None:
@@ -318,6 +326,7 @@ def _add_attack(parser: Parser) -> None:
     _add_images(parser, "`intrs attack --join`")
     _add_engine(parser)
     _add_loader(parser)
+    _add_device(parser)
     words = "attack nothing: put folders that hold parts of one attack (--first, --skip, one --seed) together"
     parser.add_argument("--join", nargs="+", type=Path, metavar="DIR", help=words)
     parser.add_argument("-o", "--to", type=Path, metavar="DIR", help="with --join: folder for the whole attack")
@@ -436,6 +445,11 @@ def _add_cluster(parser: Parser) -> None:
     parser.add_argument("--ray", nargs="?", const=True, default=None, metavar="ADDRESS", help=words)
     words = "with --ray: a unit of work takes one core, or all cores of a node (core)"
     parser.add_argument("--workers", choices=("core", "node"), default="core", help=words)
+
+
+def _add_device(parser: Parser) -> None:
+    words = f"where PyTorch computes (auto: CUDA, else MPS, else the CPU); {ON_THE_CPU}"
+    parser.add_argument("--device", choices=DEVICES, default="auto", help=words)
 
 
 TOLD = "what the model's input is: pixels over 255, pixels 0..255, or told by its quantiser (auto)"

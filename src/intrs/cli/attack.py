@@ -12,6 +12,7 @@ from intrs.errors import SettingsError
 from intrs.exact import plain
 from intrs.progress import reporting
 from intrs.request import Attack
+from intrs.training.pytorch import ON_THE_CPU
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,14 +30,14 @@ def attack(args: Namespace) -> int:
     if args.join is None and args.to is None:
         if None in places:
             raise SettingsError("MODEL, DATA and OUTDIR are needed\nsee `intrs attack --help`")
-        return run(asked(args, Attack), args.out, args.argv)
+        return run(asked(args, Attack), args.out, args.argv, args.device)
     if args.join is None or args.to is None or places != (None, None, None):
         raise SettingsError("to put parts together, say: intrs attack --join DIR DIR ... --to DIR")
     summarise(pgd.join(args.join, args.to))
     return 0
 
 
-def run(request: Attack, folder: Path, argv: Sequence[str]) -> int:
+def run(request: Attack, folder: Path, argv: Sequence[str], device: str = "cpu") -> int:
     """The attack, kept in a folder; `intrs` with argv is the command that continues it."""
     begun: list[Campaign] = []
 
@@ -46,7 +47,7 @@ def run(request: Attack, folder: Path, argv: Sequence[str]) -> int:
 
     try:
         with reporting(progress=True) as report:
-            found = pgd.attack(request, folder, progress=report, announce=announce)
+            found = pgd.attack(request, folder, device=device, progress=report, announce=announce)
     except KeyboardInterrupt:
         if not begun:
             raise
@@ -74,6 +75,8 @@ def _announce(campaign: Campaign) -> None:
     show("eps", ", ".join(f"{plain(ball.eps)} ({_levels(ball)})" for ball in settings.balls))
     if small := [plain(ball.eps) for ball in settings.balls if ball.eps and not ball.limit]:
         show("note", f"eps {', '.join(small)}: less than one pixel level, so that no image can be changed")
+    if campaign.device.type != "cpu":
+        show("device", f"{campaign.device.type} for gradients; {ON_THE_CPU}")
     show("folder", str(campaign.records.folder))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from intrs import training
 from intrs.cli.screen import INTERRUPTED, complain, print_table, show, table
 from intrs.training.memory import keep_freed_memory
+from intrs.training.pytorch import ON_THE_CPU
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -55,6 +56,10 @@ def _announce(session: Session) -> None:
     if recipe.weights or recipe.train_from:
         first = recipe.weights or ("those of another run" if recipe.start else "random ones")
         show("weights", f"{first}; trained from {recipe.train_from or 'the first layer'} on")
+    if session.own and session.own.new:
+        show("note", f"the file of weights is for other classes: {', '.join(session.own.new)} begin anew")
+    if session.device.type != "cpu":
+        show("device", f"{session.device.type}; {ON_THE_CPU}")
     show("folder", f"{session.places.outdir}" + (f", {len(session.log)} epochs done before" if session.log else ""))
     if session.log and session.log[-1]["threads"] != session.threads:
         words = f"{session.threads} threads now, another number before"

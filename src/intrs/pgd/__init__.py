@@ -32,18 +32,24 @@ def attack(
     *,
     model: Model | None = None,
     data: Images | None = None,
+    device: str = "cpu",
     progress: OnProgress | None = None,
     announce: Callable[[Campaign], object] | None = None,
 ) -> Attacked:
     """Attack every image at every eps and keep the results in a folder; the same call continues an interrupted attack.
 
-    model and data: those of the request, if they are open already. announce is called once, when everything is opened
-    and checked and before the first image is attacked. `intrs.attack` is this with settings instead of a request.
+    model and data: those of the request, if they are open already. device: where gradients are computed. announce is
+    called once, when everything is opened and checked and before the first image is attacked. `intrs.attack` is this
+    with settings instead of a request.
     """
     pytorch.check_installed("an attack", "torch")
     from intrs.pgd.campaign import open_campaign
 
-    with pytorch.threads(request.threads), contextlib.closing(open_campaign(request, folder, model, data)) as campaign:
+    where = pytorch.choose_device(device, doubles=True)
+    with (
+        pytorch.threads(request.threads),
+        contextlib.closing(open_campaign(request, folder, model, data, where)) as campaign,
+    ):
         if announce:
             announce(campaign)
         campaign.work(progress)

@@ -52,6 +52,7 @@ def attack(
     dialect: Literal["", "tflm", "litert"] = "",
     threads: Count = Attack.threads,
     kernels: str = "",
+    device: str = "auto",
     progress: Shown = None,
     on_start: Callable[[Campaign], object] | None = None,
 ) -> Attacked:
@@ -59,7 +60,8 @@ def attack(
 
     eps are fractions of the pixel range; without them the paper's are taken. sigma 0 attacks the network itself, else
     its smoothed form, by default under the noise that the model was trained for. source is another network to take
-    the gradients from. Returns what came of it: a line per image and eps, and accuracy at each eps.
+    the gradients from. device is where PyTorch computes gradients (cpu, cuda; auto: CUDA, else the CPU); answers are
+    always the CPU's. Returns what came of it: a line per image and eps, and accuracy at each eps.
     """
     settings = locals()
     opened = open_model(model)
@@ -67,4 +69,6 @@ def attack(
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
     request = Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)})
     with reporting(progress) as report:
-        return pgd.attack(request, Path(outdir), model=opened, data=images, progress=report, announce=on_start)
+        return pgd.attack(
+            request, Path(outdir), model=opened, data=images, device=device, progress=report, announce=on_start
+        )

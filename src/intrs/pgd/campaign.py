@@ -22,6 +22,7 @@ from intrs.network import selected_kernels
 from intrs.pgd import descent, judging, records
 from intrs.pgd.attacked import Attacked
 from intrs.pgd.ball import Ball
+from intrs.pgd.descent import CPU
 from intrs.pgd.judging import noise_of
 from intrs.pgd.victim import open_victim
 from intrs.progress import Progress
@@ -53,6 +54,7 @@ class Campaign:
     victim: Victim
     source: Victim
     records: Records
+    device: torch.device = CPU  # of the gradients
 
     @cached_property
     def noise(self) -> Noise | None:
@@ -91,7 +93,7 @@ class Campaign:
         """The attacked image."""
         asked = self.settings.request
         image, index, label = self.data.images[position], self._index(position), int(self.data.labels[position])
-        draws = descent.Draws(self.noise, self.seed, asked.draws)
+        draws = descent.Draws(self.noise, self.seed, asked.draws, self.device)
         return descent.attack_image(
             self.source.scores, image, index, label, ball, draws, steps=asked.steps or 0, restarts=asked.restarts
         )
@@ -172,7 +174,13 @@ class Campaign:
 # --- Opening ---------------------------------------------------------------------------------------------------------
 
 
-def open_campaign(request: Attack, folder: Path, model: Model | None = None, data: Images | None = None) -> Campaign:
+def open_campaign(
+    request: Attack,
+    folder: Path,
+    model: Model | None = None,
+    data: Images | None = None,
+    device: torch.device = CPU,
+) -> Campaign:
     """The attack that was asked for, to be kept in this folder. Nothing is written if something does not fit.
 
     A model and data that are open already are not opened again.
@@ -180,8 +188,9 @@ def open_campaign(request: Attack, folder: Path, model: Model | None = None, dat
     model = model or open_model(request.model)
     request = _settled(request, model, folder)
     data = data or open_data(request.data, request.split)
-    victim = open_victim(model, request)
-    source = open_victim(open_model(request.source), replace(request, dialect="")) if request.source else victim
+    victim = open_victim(model, request, device)
+    plain = replace(request, dialect="")
+    source = open_victim(open_model(request.source), plain, device) if request.source else victim
     for network, name in ((victim, request.model), (source, request.source)):
         _check_fit(network, name, data)
     victim, kernels = _voting(victim, model, request)
@@ -198,7 +207,7 @@ def open_campaign(request: Attack, folder: Path, model: Model | None = None, dat
         platform=platform.platform(),
     )
     kept = records.Records(folder, settings, data, positions, victim.classes)
-    return Campaign(settings, data, positions, victim, source, kept)
+    return Campaign(settings, data, positions, victim, source, kept, device)
 
 
 def _settled(request: Attack, model: Model, folder: Path) -> Attack:

@@ -7,7 +7,7 @@ al. 2019), with fresh draws at every step. The descent is in floats; what comes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Loss = Callable[[Tensor, int], Tensor]
     """Of an image in pixel levels (height, width, channels) at a step: what the attack makes large."""
 
+CPU = torch.device("cpu")
 STRIDE = 2.5  # steps times step length, in radii: enough to cross the ball and turn (Madry et al.)
 SPREAD = 8.0  # standard deviation over classes to which scores are brought; 1 to 4 and 32 were weaker (docs/pgd.md)
 BATCH = 64  # noisy images at once
@@ -43,21 +44,26 @@ class Draws:
     noise: Noise | None
     seed: int
     count: int
+    device: torch.device = CPU
 
     def at(self, image: NDArray[np.uint8], index: int, step: int) -> Tensor:
         """(count, *image.shape), for one step."""
         if self.noise is None:
-            return torch.zeros(1, *image.shape)
+            return torch.zeros(1, *image.shape, device=self.device)
         key = derive_key(f"attack {self.seed:#x}")
         samples = Samples(key, index, step * self.count, self.count)
         drawn = noisy_images(np.zeros_like(image), self.noise, samples)
-        return torch.from_numpy(drawn.astype(np.float32))
+        return self.tensor(drawn)
+
+    def tensor(self, pixels: NDArray[Any]) -> Tensor:
+        """Pixels where the gradients are computed."""
+        return torch.from_numpy(pixels.astype(np.float32)).to(self.device)
 
 
 def score_unit(scores: nn.Module, image: NDArray[np.uint8], index: int, draws: Draws) -> float:
     """What to divide scores by. Those of integer networks have an unknown scale, so all are brought to one spread."""
     with torch.no_grad():
-        found = scores(torch.from_numpy(image.astype(np.float32)) + draws.at(image, index, LAST))
+        found = scores(draws.tensor(image) + draws.at(image, index, LAST))
         return float(found.std(1).mean()) / SPREAD or 1.0
 
 
@@ -118,21 +124,21 @@ def attack_image(
     if not ball.limit:
         return image.copy()
     loss = smooth_loss(scores, image, index, label, draws)
-    found = [_candidate(loss, image, index, ball, draws.seed, steps, k) for k in range(restarts)]
+    found = [_candidate(loss, image, index, ball, draws, steps, k) for k in range(restarts)]
     if restarts == 1:
         return found[0]
     with torch.no_grad():
-        values = [float(loss(torch.from_numpy(x.astype(np.float32)), LAST)) for x in found]
+        values = [float(loss(draws.tensor(x), LAST)) for x in found]
     return found[int(np.argmax(values))]
 
 
 def _candidate(
-    loss: Loss, image: NDArray[np.uint8], index: int, ball: Ball, seed: int, steps: int, restart: int
+    loss: Loss, image: NDArray[np.uint8], index: int, ball: Ball, draws: Draws, steps: int, restart: int
 ) -> NDArray[np.uint8]:
-    x = torch.from_numpy(image.astype(np.float32))
-    begin = _random_point(x, ball, derive_key(f"attack start {seed:#x} {index} {restart}")) if restart else None
+    x, key = draws.tensor(image), derive_key(f"attack start {draws.seed:#x} {index} {restart}")
+    begin = _random_point(x, ball, key) if restart else None
     change = descend(loss, x, ball.norm, ball.radius, steps, restart * steps, begin)
-    return (image + ball.to_grid(change.numpy().astype(np.float64), image)).astype(np.uint8)
+    return (image + ball.to_grid(change.cpu().numpy().astype(np.float64), image)).astype(np.uint8)
 
 
 def _random_point(image: Tensor, ball: Ball, key: int) -> Tensor:
@@ -143,4 +149,4 @@ def _random_point(image: Tensor, ball: Ball, key: int) -> Tensor:
     else:
         change = torch.randn(image.shape, generator=random)
         change = change * (ball.radius / float(change.norm()))
-    return project(change, image, ball.norm, ball.radius)
+    return project(change.to(image.device), image, ball.norm, ball.radius)

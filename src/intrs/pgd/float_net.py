@@ -13,6 +13,7 @@ from intrs.exchange.onnx.file import read_graph
 from intrs.exchange.onnx.tensors import to_array
 from intrs.exchange.refusal import Refusal
 from intrs.noise import PIXEL_RANGE
+from intrs.training import onnx_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,11 @@ class FloatNet(nn.Module):
         self.input_shape, self._graph, self._scale = input_shape, graph, scale
         self._constants = {name: _tensor(graph, name) for node in graph.nodes for name in node.inputs if name}
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FloatNet:
+        """Constants go where the module goes (`to`)."""
+        self._constants = {name: value if value is None else fn(value) for name, value in self._constants.items()}
+        return super()._apply(fn, recurse)  # type: ignore[no-any-return, no-untyped-call]
+
     def forward(self, pixels: Tensor) -> Tensor:
         """Run the graph, node by node."""
         values: dict[str, Any] = {name: value for name, value in self._constants.items() if value is not None}
@@ -91,15 +97,33 @@ def _tensor(graph: Graph, name: str) -> Tensor | None:
     return torch.from_numpy(to_array(graph.constants[name], graph.folder).copy()) if name in graph.constants else None
 
 
+class ReadNet(nn.Module):
+    """The same of a file with other operators, read as `intrs train` reads them."""
+
+    def __init__(self, net: nn.Module, input_shape: Shape, scale: float) -> None:
+        super().__init__()
+        self.net, self.input_shape, self._scale = net.eval().requires_grad_(False), input_shape, scale
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Run the module."""
+        found: Tensor = self.net((pixels.float() / self._scale).permute(0, 3, 1, 2))
+        return found
+
+
+def _is_simple(graph: Graph) -> bool:
+    return all(node.op in OPERATORS for node in graph.nodes)
+
+
 def is_float(path: Path) -> bool:
-    """Whether a file holds a network of float operators alone, all of which are known here."""
+    """Whether a file holds a network of float operators alone, all of which are known."""
     try:
-        return all(node.op in OPERATORS for node in read_graph(path).nodes)
+        graph = read_graph(path)
+        return _is_simple(graph) or onnx_in.is_known(graph)
     except Refusal as refusal:
         raise ModelError(f"{path}: {refusal}") from None
 
 
-def load_float(path: Path, pixels: str = "auto") -> FloatNet:
+def load_float(path: Path, pixels: str = "auto") -> FloatNet | ReadNet:
     """The network of a float file; `pixels` says what its input is, as for `intrs.load`."""
     try:
         graph = read_graph(path)
@@ -107,7 +131,10 @@ def load_float(path: Path, pixels: str = "auto") -> FloatNet:
             raise Refusal("its input must have the shape (batch, channels, height, width), all but the first known")
         _, channels, height, width = (int(size or 1) for size in graph.input_dims)
         byte = (graph.metadata.get("intrs.pixels", "unit") if pixels == "auto" else pixels) == "byte"
-        net = FloatNet(graph, (height, width, channels), 1.0 if byte else float(PIXEL_RANGE))
+        shape, scale = (height, width, channels), 1.0 if byte else float(PIXEL_RANGE)
+        if not _is_simple(graph):
+            return ReadNet(onnx_in.read_module(path), shape, scale)
+        net = FloatNet(graph, shape, scale)
         _try(net)
     except Refusal as refusal:
         where = f"{refusal.node}: " if refusal.node else ""

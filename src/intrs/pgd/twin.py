@@ -72,7 +72,7 @@ class _Rescale(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, by: _Scale, zero_point: int, clamp: Clamp) -> Tensor:
         if by.exact:
-            half = torch.full((), zero_point + 0.5, dtype=torch.float64)
+            half = torch.full((), zero_point + 0.5, dtype=torch.float64, device=value.device)
             scaled = torch.addcmul(half, value.double(), by.slope)
             if by.nudge is not None:
                 scaled += torch.where(value < 0, -by.nudge, by.nudge) / by.unit
@@ -84,7 +84,7 @@ class _Rescale(torch.autograd.Function):
             codes = ((product >> by.shift) + zero_point).double()
         ctx.slope = by.slope.to(value.dtype)
         if clamp is None:  # wide scores
-            ctx.save_for_backward(torch.ones((), dtype=torch.bool))
+            ctx.save_for_backward(torch.ones((), dtype=torch.bool, device=value.device))
             return codes
         kept = codes.clamp(*clamp)
         ctx.save_for_backward(kept == codes)
@@ -128,6 +128,11 @@ class Twin(nn.Module):
         return tensors[-1].flatten(1)
 
 
+def _here(values: NDArray[Any]) -> Tensor:
+    """Constants on the default device of whoever makes the twin."""
+    return torch.from_numpy(values).to(torch.get_default_device())
+
+
 @singledispatch
 def _step(layer: Layer, *shapes: Shape) -> Step:
     raise NotImplementedError(type(layer))
@@ -135,8 +140,8 @@ def _step(layer: Layer, *shapes: Shape) -> Step:
 
 @_step.register
 def _(layer: Conv, *_: Shape) -> Step:
-    weights = torch.from_numpy(layer.weights.transpose(0, 3, 1, 2).astype(np.float64, order="C"))
-    bias = torch.from_numpy(layer.bias.astype(np.float64))
+    weights = _here(layer.weights.transpose(0, 3, 1, 2).astype(np.float64, order="C"))
+    bias = _here(layer.bias.astype(np.float64))
     bound = int((bias.abs() + 256 * weights.abs().sum((1, 2, 3))).max())  # codes less a zero point fit -255 .. 255
     kind = torch.float32 if bound < FLOAT32_EXACT else torch.float64  # in which sums are exact in any order
     weights, bias = weights.to(kind), bias.to(kind)
@@ -192,8 +197,8 @@ def _(layer: ScaledAdd, *_: Shape) -> Step:
 
 @_step.register
 def _(layer: CodeTable, *_: Shape) -> Step:
-    results = torch.from_numpy(layer.table.astype(np.float32))
-    slopes = torch.from_numpy(np.gradient(layer.table.astype(np.float32)))
+    results = _here(layer.table.astype(np.float32))
+    slopes = _here(np.gradient(layer.table.astype(np.float32)))
 
     def step(codes: Tensor) -> Tensor:
         found: Tensor = _Lookup.apply(codes, results, slopes)  # type: ignore[no-untyped-call]
@@ -250,7 +255,7 @@ def _(layer: Gather, *_: Shape) -> Step:
 
 def _quantiser(q: Quantiser) -> Step:
     low, high, multiplier, offset = (
-        torch.from_numpy(values.astype(np.float64)) for values in (q.low, q.high, q.multiplier, q.offset)
+        _here(values.astype(np.float64)) for values in (q.low, q.high, q.multiplier, q.offset)
     )
 
     def step(pixels: Tensor) -> Tensor:
@@ -263,7 +268,7 @@ def _quantiser(q: Quantiser) -> Step:
 
 def _rescale(multiplier: NDArray[Any], shift: NDArray[Any], bound: int, twice: bool = False) -> Step:
     """RESCALE by one entry for all channels or one a channel, of values up to the bound."""
-    m, h = (torch.from_numpy(values.astype(np.int64)).reshape(1, -1, 1, 1) for values in (multiplier, shift))
+    m, h = (_here(values.astype(np.int64)).reshape(1, -1, 1, 1) for values in (multiplier, shift))
     return _rescale_by(_Scale(m, h, bound, twice))
 
 

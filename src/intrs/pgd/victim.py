@@ -11,6 +11,7 @@ import torch
 
 from intrs.errors import ModelError
 from intrs.network import Network
+from intrs.pgd.descent import CPU
 from intrs.pgd.float_net import is_float, load_float
 from intrs.pgd.twin import Twin
 
@@ -41,17 +42,20 @@ class Victim:
         return int(np.argmax(found[0]))
 
 
-def open_victim(model: Model, request: Attack) -> Victim:
-    """A float file of `intrs train`, or whatever `intrs.load` takes."""
+def open_victim(model: Model, request: Attack, device: torch.device = CPU) -> Victim:
+    """A float file, or whatever `intrs.load` takes. It answers on the CPU; gradients are computed on the device."""
     if (path := model.path) and not model.is_quantized and is_float(path):
         if request.mean or request.std:
             raise ModelError(f"{path}: a float network normalises its images itself; leave mean and std out")
         net = load_float(path, request.pixels)
         classes = len(_float_scores(net)(np.zeros((1, *net.input_shape), np.int32))[0])
         identity = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Victim(_float_scores(net), net, identity, net.input_shape, classes)
+        scores = net if device == CPU else load_float(path, request.pixels).to(device)
+        return Victim(_float_scores(net), scores, identity, net.input_shape, classes)
     network = model.network(request.pixels, request.mean, request.std, request.dialect)
-    return Victim(network, Twin(network), network.identity, network.input_shape, network.classes)
+    with device:
+        twin = Twin(network)
+    return Victim(network, twin, network.identity, network.input_shape, network.classes)
 
 
 def _float_scores(net: nn.Module) -> Classifier:

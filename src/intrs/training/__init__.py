@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from intrs.errors import SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.progress import reporting
 from intrs.training import pytorch
-from intrs.training.recipe import MOST_EPOCHS, Recipe, objective_settings, plain_sigma
+from intrs.training.recipe import MOST_EPOCHS, Recipe, objective_settings, plain_numbers, plain_sigma
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from torch import nn
+
     from intrs.exact import Count, Number
+    from intrs.exchange.convention import Numbers
     from intrs.progress import Shown
     from intrs.training.pipeline import Session
 
@@ -49,9 +53,10 @@ class Trained:
 
 def train(
     data: str | Path,
-    architecture: str,
-    outdir: str | Path,
+    architecture: str | Path | None = None,
+    outdir: str | Path | None = None,
     *,
+    model: nn.Module | None = None,
     sigma: Number | None = None,
     noise: str = Recipe.noise,
     objective: str = Recipe.objective,
@@ -71,10 +76,13 @@ def train(
     precision: str = Recipe.precision,
     start: str | Path | None = None,
     weights: str | Path | None = None,
+    mean: Numbers = Recipe.mean,
+    std: Numbers = Recipe.std,
     train_from: str = Recipe.train_from,
     hold_out: Count = Recipe.hold_out,
     seed: int | None = Recipe.seed,
     threads: Count = 0,
+    device: str = "auto",
     progress: Shown = None,
     on_start: Callable[[Session], object] | None = None,
     on_epoch: Callable[[dict[str, Any]], object] | None = None,
@@ -82,9 +90,13 @@ def train(
 ) -> Trained:
     """Train a network under noise, quantize and measure it; the same call continues an interrupted run.
 
-    `data` has the splits train and test; docs/training.md says what the settings mean. `lam`, `eta` and `copies` have
-    defaults by objective; `epochs` are those in float, none by default if `start`, the folder of another run, gives
-    the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
+    `data` has the splits train and test; docs/training.md says what the settings mean. The architecture is a name, one
+    of your own ("net.py:Net(width=16)", which runs that code; a float "net.onnx"), or `model`, a PyTorch module with
+    the weights that it has; it stays as it is. `mean` and `std` are the normalisation that your own expects. `lam`,
+    `eta` and `copies` have defaults by objective; `epochs` are those in float, none by default if `start`, the folder
+    of another run, gives the float weights. `seed` None: drawn. `threads` 0: as many as PyTorch takes.
+    `device`: cpu, cuda or mps; auto takes CUDA, else MPS, else the CPU. Resuming bit for bit is promised on the CPU
+    only.
 
     on_start is called once, when everything is opened and checked; on_epoch after every epoch, with its entry in the
     log. `command` is for the model card: the words of the command that is being run; without it the card has this call.
@@ -110,12 +122,18 @@ def train(
         "seed": parse_seed(seed),
         "train_from": train_from,
         "hold_out": parse_count(hold_out, "hold_out", 0),
+        "mean": plain_numbers(mean, "mean"),
+        "std": plain_numbers(std, "std"),
     }
-    places = Places(str(data), Path(outdir), *(Path(path) if path else None for path in (start, weights)))
+    if (architecture is None) == (model is None) or outdir is None:
+        raise SettingsError("give an architecture by name, or a model that is a PyTorch module, and a folder (outdir)")
+    origins = [Path(path) if path else None for path in (start, weights)]
+    places = Places(str(data), Path(outdir), "" if architecture is None else str(architecture), *origins)
     float_epochs = None if epochs is None else parse_count(epochs, "epochs", 0, MOST_EPOCHS)
+    where = pytorch.choose_device(device)
     with (
         pytorch.threads(parse_count(threads, "threads", 0)),
-        contextlib.closing(open_session(architecture, places, float_epochs, settings)) as session,
+        contextlib.closing(open_session(places.architecture, places, float_epochs, settings, model, where)) as session,
         reporting(progress) as report,
     ):
         if on_start:

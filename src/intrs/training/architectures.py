@@ -76,15 +76,16 @@ def architecture(name: str) -> Architecture:
         if match := re.fullmatch(pattern, name, re.ASCII):
             return make(match)
     raise SettingsError(
-        f"no architecture {name!r}; there are resnet8, resnet14, resnet20 and so on (resnetN with N = 6n+2), and "
-        "resnet50 and resnet50-v1 for large images"
+        f"no architecture {name!r}; there are resnet8, resnet14, resnet20 and so on (resnetN with N = 6n+2), resnet50 "
+        "and resnet50-v1 for large images, and your own: net.py:Net, package.module:Net or a float net.onnx"
     )
 
 
-def build(name: str, task: Task, seed: int) -> nn.Module:
-    """The network with its first weights, which depend on the seed alone."""
+def build(kind: str | Architecture, task: Task, seed: int) -> nn.Module:
+    """The network of a name or an architecture, with its first weights, which depend on the seed alone."""
     torch.manual_seed(seed % 2**63)
-    model: nn.Module = architecture(name).build(task).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    kind = architecture(kind) if isinstance(kind, str) else kind
+    model: nn.Module = kind.build(task).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model
 
 

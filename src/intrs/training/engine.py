@@ -20,18 +20,19 @@ from intrs.errors import DataError, SettingsError
 from intrs.progress import Progress
 from intrs.training import architectures, objective
 from intrs.training.batches import ADAPTATION, CALIBRATION, Batches, HeldOut, stream_of, to_input
-from intrs.training.quant import ActQuant, calibrate, set_mode
+from intrs.training.quant import NORMS, ActQuant, calibrate, set_mode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
     from intrs.progress import OnProgress
-    from intrs.training.architectures import Task
+    from intrs.training.architectures import Architecture, Task
     from intrs.training.checkpoint import Checkpoint
     from intrs.training.recipe import Recipe
 
 WATCHED = 2000  # held-out images that are looked at after every epoch
+CPU = torch.device("cpu")
 CALIBRATION_BATCHES, ADAPTATION_BATCHES = 8, 16
 
 Predict = Callable[["NDArray[np.int32]"], "NDArray[np.int64]"]
@@ -46,7 +47,8 @@ def check_data(train: Images, test: Images, recipe: Recipe) -> None:
     """Refuse data that the recipe cannot be followed on."""
     if reason := _class_fault(train, test) or _size_fault(train, test, recipe):
         raise DataError(f"{train.name}: {reason}")
-    architectures.check_images(recipe.architecture, train.image_shape)
+    if recipe.model is None:
+        architectures.check_images(recipe.architecture, train.image_shape)
 
 
 def _class_fault(train: Images, test: Images) -> str | None:
@@ -84,12 +86,13 @@ class Training:
 
     def __init__(
         self, recipe: Recipe, task: Task, train: Images, watched: Images, kept: Checkpoint,
-        first: FirstWeights | None = None,
+        first: FirstWeights | None = None, kind: Architecture | None = None,
+        device: torch.device = CPU,
     ) -> None:  # fmt: skip
-        self.recipe, self.kept = recipe, kept
+        self.recipe, self.kept, self.device = recipe, kept, device
         self._progress: OnProgress | None = None
         self.batches, self.watched = Batches(train, recipe), HeldOut(watched, recipe, WATCHED)
-        self.model = architectures.build(recipe.architecture, task, recipe.key("first weights"))
+        self.model = architectures.build(kind or recipe.architecture, task, recipe.key("first weights")).to(device)
         if recipe.train_from:
             freeze(self.model, recipe.train_from)
         self.optimizer = make_optimizer(self.model, recipe)
@@ -135,7 +138,7 @@ class Training:
         Frozen layers get them too, before they are frozen.
         """
         noisy = self.batches.stream(ADAPTATION)
-        norms = [layer for layer in self.model.modules() if isinstance(layer, nn.BatchNorm2d)]
+        norms = [layer for layer in self.model.modules() if isinstance(layer, NORMS)]
         momentum = [norm.momentum for norm in norms]
         for norm in norms:
             norm.reset_running_stats()
@@ -144,7 +147,7 @@ class Training:
         count = min(ADAPTATION_BATCHES, self.batches.steps)
         with self._precision(0):
             for i in range(count):
-                self.model(next(noisy)[0])
+                self.model(next(noisy)[0].to(self.device))
                 self._report(0, f"statistics of noisy images, batch {i + 1} of {count}")
         for norm, before in zip(norms, momentum, strict=True):
             norm.momentum = before
@@ -158,7 +161,7 @@ class Training:
         def batch() -> torch.Tensor:
             i, (x, _) = next(noisy)
             self._report(self.images[1], f"scales of activations, batch {i + 1} of {count}")
-            return x
+            return x.to(self.device)
 
         calibrate(self.model, batch, count)
         self.optimizer = make_optimizer(self.model, self.recipe)
@@ -168,6 +171,7 @@ class Training:
         begin, total_loss, hits, done = time.monotonic(), 0.0, 0, self.images[1]
         noise_before = self.batches.noise_seconds
         self.model.train()
+        torch.manual_seed(recipe.key(f"random layers {epoch}") % 2**63)  # dropout's, the same if the run is resumed
         freeze_statistics(self.model, everywhere=epoch == recipe.total - 1 and recipe.qat_epochs > 1)
         for step, (x, labels) in enumerate(self.batches.stream(stream_of(recipe, epoch))):
             loss, right = self._step(x, labels, epoch, recipe.learning_rate(epoch + (step + 0.5) / steps))
@@ -190,10 +194,11 @@ class Training:
             "images_per_second": round(shown / seconds, 1),
             "noise_share": round((self.batches.noise_seconds - noise_before) / seconds, 4),
             "threads": torch.get_num_threads(),
-        }
+        } | ({} if self.device.type == "cpu" else {"device": self.device.type})
 
     def _step(self, x: torch.Tensor, labels: torch.Tensor, epoch: int, rate: float) -> tuple[float, int]:
         """One step of SGD; the loss and how many of the noisy images were right."""
+        x, labels = x.to(self.device), labels.to(self.device)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -213,7 +218,7 @@ class Training:
         """
         last = self.recipe.qat_epochs and epoch == self.recipe.total - 1
         if self.recipe.precision == "bf16" and not last:
-            return torch.autocast("cpu", dtype=torch.bfloat16)
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return contextlib.nullcontext()
 
     def _diverged(self, epoch: int, what: str) -> str:
@@ -253,17 +258,18 @@ def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
     The latter is for the last epoch, which trains the very network that will be folded.
     """
     for layer in model.modules():
-        if isinstance(layer, nn.BatchNorm2d) and (everywhere or not layer.weight.requires_grad):
+        if isinstance(layer, NORMS) and (everywhere or not layer.weight.requires_grad):
             layer.eval()
 
 
 def predictor(model: nn.Module) -> Predict:
     """The classes that a network gives to integer images, the lowest at a tie; in the precision of its weights."""
-    kind = next(model.parameters()).dtype
+    weights = next(model.parameters())
+    kind, device = weights.dtype, weights.device
 
     @torch.no_grad()
     def predict(images: NDArray[np.int32]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = model(to_input(images, kind)).numpy().argmax(1)
+        found: NDArray[np.int64] = model(to_input(images, kind).to(device)).cpu().numpy().argmax(1)
         return found
 
     return predict

@@ -9,7 +9,7 @@ from intrs.model import load
 from intrs.progress import Progress
 from intrs.training import architectures
 from intrs.training.batches import HeldOut
-from intrs.training.engine import Predict, accuracy, classes, predictor
+from intrs.training.engine import CPU, Predict, accuracy, classes, predictor
 from intrs.training.onnx_out import save_onnx
 from intrs.training.quant import fold, fold_float, set_mode
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
     from intrs.data import Images
     from intrs.progress import OnProgress
-    from intrs.training.architectures import Task
+    from intrs.training.architectures import Architecture, Task
     from intrs.training.checkpoint import Checkpoint
 
 
-def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
+def export(kept: Checkpoint, task: Task, kind: Architecture | None = None) -> dict[str, Path]:
     """Write the networks of a finished run as ONNX files: "fp32", and "int8" if there was a phase for it."""
     recipe, files = kept.recipe, {"fp32": kept.folder / f"{kept.recipe.name}-fp32.onnx"}
     height, width, channels = task.image_shape
     doc = f"{recipe.name}: {recipe.data}, {recipe.noise} noise, {recipe.objective}"
-    model = architectures.build(recipe.architecture, task, 0)
+    model = architectures.build(kind or recipe.architecture, task, 0)
     kept.load_float(model)
     save_onnx(fold_float(model), files["fp32"], (channels, height, width), task.classes, doc, recipe.sigma)
     if recipe.qat_epochs:
@@ -41,7 +42,13 @@ def export(kept: Checkpoint, task: Task) -> dict[str, Path]:
 
 
 def evaluate(
-    kept: Checkpoint, task: Task, test: Images, files: dict[str, Path], progress: OnProgress | None = None
+    kept: Checkpoint,
+    task: Task,
+    test: Images,
+    files: dict[str, Path],
+    progress: OnProgress | None = None,
+    kind: Architecture | None = None,
+    device: torch.device = CPU,
 ) -> dict[str, Any]:
     """Measure the forms of the network on all test images, one draw of integer noise each, the same for all.
 
@@ -49,16 +56,17 @@ def evaluate(
     threads, change more answers of a deep network than the step to integers does (docs/decisions/7-training.md).
     """
     data, networks = HeldOut(test, kept.recipe), dict[str, Predict]()
-    float_model = architectures.build(kept.recipe.architecture, task, 0)
+    float_model = architectures.build(kind or kept.recipe.architecture, task, 0)
     kept.load_float(float_model)
-    networks["fp32"] = predictor(float_model.eval())
+    device = CPU if device.type == "mps" else device  # which has no float64
+    networks["fp32"] = predictor(float_model.to(device).eval())
     results: dict[str, Any] = {"test_images": len(test), "files": {k: _file(path) for k, path in files.items()}}
     if "int8" in files:
-        trained = architectures.build(kept.recipe.architecture, task, 0)
+        trained = architectures.build(kind or kept.recipe.architecture, task, 0)
         kept.load(trained)
         set_mode(trained, "quant")
         integer = load(files["int8"])
-        networks |= {"fake_quantized": predictor(trained.double().eval()), "integer": integer.predict}
+        networks |= {"fake_quantized": predictor(trained.to(device).double().eval()), "integer": integer.predict}
         results["identity"] = integer.identity
     networks = _counted(networks, len(test), progress) if progress else networks
     noisy = {name: classes(network, data) for name, network in networks.items()}

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import fx, nn
 
 from intrs.files import write_whole
-from intrs.training.quant import ActQuant, FloatFolded, Folded, Normalize
+from intrs.training.quant import ActQuant, Affine, FloatFolded, Folded, Normalize, origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, int, int]  # channels, height, width
 OPSET = 17
 IR_VERSION = 8
+FUNCTIONS: dict[Any, str] = {operator.add: "Add", operator.mul: "Mul", torch.relu: "Relu"}
 
 
 class _Writer:
@@ -74,12 +75,11 @@ class _Writer:
         return self.product(x, weight, bias, layer, list(layer.weight.shape[2:]), name)
 
     def product(self, x: str, weight: str, bias: str, layer: Folded | FloatFolded, kernel: list[int], name: str) -> str:
-        if layer.conv is None:
+        if (window := layer.window) is None:
             return self.node("Gemm", [x, weight, bias], name, transB=1)
-        stride, pad, groups = layer.conv
         return self.node(
-            "Conv", [x, weight, bias], name,
-            kernel_shape=kernel, strides=[stride] * 2, pads=[pad] * 4, dilations=[1, 1], group=groups,
+            "Conv", [x, weight, bias], name, kernel_shape=kernel, strides=window.stride, pads=window.padding * 2,
+            dilations=window.dilation, group=window.groups,
         )  # fmt: skip
 
 
@@ -95,40 +95,101 @@ def _emit_module(writer: _Writer, model: fx.GraphModule, node: fx.Node, x: str) 
             return writer.layer(x, layer, name)
         case FloatFolded():
             return writer.float_layer(x, layer, name)
-        case nn.Identity():
+        case Affine():
+            return _affine(writer, layer, x, name)
+        case nn.Identity() | nn.Dropout() | nn.Dropout2d():
             return x
         case nn.AdaptiveAvgPool2d() if layer.output_size == 1:
             return writer.node("GlobalAveragePool", [x], name)
+        case nn.AvgPool2d():
+            return writer.node("AveragePool", [x], name, **_pool(layer), count_include_pad=int(layer.count_include_pad))
         case nn.MaxPool2d():
-            return _repeat_quantizer(writer, model, node, _max_pool(writer, layer, x, name))
-    raise ValueError(f"{name}: no ONNX form for {type(layer).__name__}")
+            return _repeat_quantizer(writer, model, node, writer.node("MaxPool", [x], name, **_pool(layer)))
+        case nn.ZeroPad2d():
+            left, right, top, bottom = layer.padding
+            sides = writer.constant(f"{name}.pads", np.array([0, 0, top, left, 0, 0, bottom, right], np.int64))
+            return _repeat_quantizer(writer, model, node, writer.node("Pad", [x, sides], name))
+        case nn.Unflatten():
+            shape = writer.constant(f"{name}.shape", np.array([0, *layer.unflattened_size], np.int64))
+            return _repeat_quantizer(writer, model, node, writer.node("Reshape", [x, shape], name))
+    return activation(writer, layer, x, name)
 
 
 def _emit_function(writer: _Writer, model: fx.GraphModule, node: fx.Node, inputs: list[str]) -> str:
-    if node.target is operator.add:
-        return writer.node("Add", inputs, node.name)
-    if node.target is torch.relu:
-        return writer.node("Relu", inputs, node.name)
+    if (op := FUNCTIONS.get(node.target)) is not None:
+        return writer.node(op, inputs, node.name)
+    if node.target is torch.cat:
+        return writer.node("Concat", inputs, node.name, axis=1)
     if node.target is torch.flatten:
         return _repeat_quantizer(writer, model, node, writer.node("Flatten", inputs, node.name, axis=1))
     raise ValueError(f"{node.name}: no ONNX form for {node.target}")
 
 
-def _max_pool(writer: _Writer, layer: nn.MaxPool2d, x: str, name: str) -> str:
-    kernel, stride, pad = layer.kernel_size, layer.stride, layer.padding
-    assert isinstance(kernel, int) and isinstance(stride, int) and isinstance(pad, int)  # noqa: PT018
-    return writer.node("MaxPool", [x], name, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+def _pool(layer: nn.MaxPool2d | nn.AvgPool2d) -> dict[str, Any]:
+    kernel, stride, pad = (
+        [size] * 2 if isinstance(size, int) else list(size) for size in (layer.kernel_size, layer.stride, layer.padding)
+    )
+    settings = {"kernel_shape": kernel, "strides": stride, "pads": pad * 2}
+    return settings | ({"ceil_mode": 1} if layer.ceil_mode else {})
+
+
+def _affine(writer: _Writer, layer: Affine, x: str, name: str) -> str:
+    for op, part, value in (("Mul", "factor", layer.factor), ("Add", "summand", layer.summand)):
+        if value is not None:
+            x = writer.node(op, [x, writer.constant(f"{name}.{part}.value", value.numpy())], f"{name}.{part}")
+    return x
+
+
+def activation(writer: _Writer, layer: nn.Module, x: str, name: str) -> str:
+    """A function of one activation: an operator of ONNX, or the chain of operators that defines it."""
+
+    def number(part: str, value: float) -> str:
+        return writer.constant(f"{name}.{part}", np.array(value, np.float32))
+
+    def node(op: str, inputs: list[str], part: str = "") -> str:
+        return writer.node(op, inputs, f"{name}.{part}" if part else name)
+
+    match layer:
+        case nn.Sigmoid() | nn.Tanh() | nn.Softplus():
+            return node(type(layer).__name__, [x])
+        case nn.Hardswish():
+            return node("HardSwish", [x])
+        case nn.Hardsigmoid():
+            return writer.node("HardSigmoid", [x], name, alpha=1 / 6, beta=0.5)
+        case nn.Hardtanh():
+            return node("Clip", [x, number("min", layer.min_val), number("max", layer.max_val)])
+        case nn.LeakyReLU():
+            return writer.node("LeakyRelu", [x], name, alpha=layer.negative_slope)
+        case nn.PReLU():
+            return node("PRelu", [x, number("slope", float(layer.weight))])
+        case nn.ELU():
+            return writer.node("Elu", [x], name, alpha=layer.alpha)
+        case nn.SELU():
+            return node("Selu", [x])
+        case nn.SiLU():
+            return node("Mul", [x, node("Sigmoid", [x], "sigmoid")])
+        case nn.Mish():
+            return node("Mul", [x, node("Tanh", [node("Softplus", [x], "softplus")], "tanh")])
+        case nn.GELU() if layer.approximate == "none":
+            part = node("Erf", [node("Div", [x, number("root", 2**0.5)], "scaled")], "erf")
+            half = node("Mul", [x, node("Add", [part, number("one", 1.0)], "sum")], "twice")
+            return node("Mul", [half, number("half", 0.5)])
+    raise ValueError(f"{name}: no ONNX form for {type(layer).__name__}")
 
 
 def _repeat_quantizer(writer: _Writer, model: fx.GraphModule, node: fx.Node, moved: str) -> str:
-    """Reshapes and max pooling leave codes as they are, and engines want Q/DQ on both sides: repeat the input's."""
-    source = node.args[0]
-    assert isinstance(source, fx.Node)
-    layer = model.get_submodule(str(source.target))
-    if isinstance(layer, nn.Identity):  # of the float form
-        return moved
-    assert isinstance(layer, ActQuant), f"{node.name}: must follow a quantizer"
-    return writer.quantize(moved, layer, node.name)
+    """What moves codes leaves them as they are, and engines want Q/DQ on both sides: repeat the input's.
+
+    There is none in the float form, nor behind the logits.
+    """
+    layer = origin(model, node)
+    return writer.quantize(moved, layer, node.name) if isinstance(layer, ActQuant) else moved
+
+
+def _inputs(node: fx.Node) -> list[fx.Node]:
+    """The tensors that a node takes, in order; `torch.cat` takes them as a list."""
+    given = node.args[0] if node.args and isinstance(node.args[0], list | tuple) else node.args
+    return [each for each in given if isinstance(each, fx.Node)]
 
 
 def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = "", sigma: str = "") -> onnx.ModelProto:
@@ -138,7 +199,7 @@ def to_onnx(model: fx.GraphModule, input_shape: Shape, classes: int, doc: str = 
     """
     writer, names = _Writer(), dict[fx.Node, str]()
     for node in model.graph.nodes:
-        inputs = [names[a] for a in node.args if isinstance(a, fx.Node)]
+        inputs = [names[a] for a in _inputs(node)]
         if node.op == "placeholder":
             names[node] = "image"
         elif node.op == "call_module":

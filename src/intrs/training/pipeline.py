@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from intrs.data import open_data
-from intrs.training import Trained, architectures, card, checkpoint, engine, evaluate, pretrained
+from intrs.training import Trained, architectures, card, checkpoint, engine, evaluate, pretrained, sources
 from intrs.training.architectures import Task
 from intrs.training.batches import hold_out
 from intrs.training.checkpoint import Checkpoint
-from intrs.training.recipe import EPOCHS_AFTER_START, Recipe
+from intrs.training.recipe import EPOCHS_AFTER_START, Recipe, derive_key
 from intrs.training.state import RESULTS, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from torch import nn
+
     from intrs.data import Images
     from intrs.progress import OnProgress
+    from intrs.training.architectures import Architecture
     from intrs.training.engine import FirstWeights, OnEpoch
+    from intrs.training.sources import Adopted
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Places:
 
     data: str
     outdir: Path
+    architecture: str = ""  # "" for a module
     start: Path | None = None
     weights: Path | None = None
 
@@ -46,6 +51,8 @@ class Session:
     test: Images
     first: FirstWeights | None
     kept: Checkpoint
+    own: Adopted | None = None  # a user's architecture
+    device: torch.device = engine.CPU
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -63,45 +70,65 @@ class Session:
         if self.recipe.hold_out:
             shown, watched = hold_out(self.train, self.recipe.hold_out)
         task = Task.of(self.train)
-        engine.Training(self.recipe, task, shown, watched, self.kept, self.first).run(progress, on_epoch)
+        work = engine.Training(self.recipe, task, shown, watched, self.kept, self.first, self._kind, self.device)
+        work.run(progress, on_epoch)
 
     def finish(self, progress: OnProgress | None = None, command: Sequence[str] = ()) -> Trained:
         """Write the files of a run whose epochs are all done."""
         task, folder = Task.of(self.train), self.kept.folder
-        files = evaluate.export(self.kept, task)
-        results = evaluate.evaluate(self.kept, task, self.test, files, progress)
+        files = evaluate.export(self.kept, task, self._kind)
+        results = evaluate.evaluate(self.kept, task, self.test, files, progress, self._kind, self.device)
         write_json(folder / RESULTS, results)
         words = self._command(command) if command else self._call()
         made, path = card.make_card(self.kept, task, self.train, self.test, results, words), card.card_path(self.kept)
         write_json(path, made)
         return Trained(folder, self.recipe, results, self.log, files, path)
 
+    @property
+    def _kind(self) -> Architecture | None:
+        return self.own.kind if self.own else None
+
     def _command(self, words: Sequence[str]) -> str:
         """The command for the card: where things lay on this machine says nothing elsewhere, so only their names."""
         places = self.places
         names = {places.data.rstrip("/"): self.train.name}
         names |= {str(path): path.name for path in (places.outdir, places.start, places.weights) if path}
+        if self.own and places.architecture:
+            names[places.architecture] = self.own.spelt
         return shlex.join(names.get(word.rstrip("/"), word) for word in words)
 
     def _call(self) -> str:
         """The same for a run that was asked for in Python."""
-        names = (self.train.name, self.recipe.architecture, self.places.outdir.name)
+        names = [repr(self.train.name), repr(self.own.spelt if self.own else self.recipe.architecture)]
+        names.append(repr(self.places.outdir.name))
+        if not self.places.architecture:
+            names[1:] = [f"model={self.recipe.architecture}(...)", f"outdir={names[2]}"]
         paths = {name: path.name for name in ("start", "weights") if (path := getattr(self.places, name))}
         kept = [field for field in fields(Recipe) if field.name not in NAMED]
         changed = {f.name: value for f in kept if (value := getattr(self.recipe, f.name)) != f.default}
         settings = [f"{name}={value!r}" for name, value in (changed | paths).items()]
-        return f"intrs.train({', '.join([*map(repr, names), *settings])})"
+        return f"intrs.train({', '.join([*names, *settings])})"
 
     def close(self) -> None:
         """Let other processes use the folder."""
         self.kept.close()
 
 
-NAMED = ("architecture", "data", "data_sha256", "start", "weights", "weights_sha256")  # otherwise than as settings
+# What a call names otherwise than as settings.
+NAMED = ("architecture", "model", "data", "data_sha256", "start", "weights", "weights_sha256")
 
 
-def open_session(architecture: str, places: Places, epochs: int | None, settings: dict[str, Any]) -> Session:
+def open_session(
+    architecture: str,
+    places: Places,
+    epochs: int | None,
+    settings: dict[str, Any],
+    model: nn.Module | None = None,
+    device: torch.device = engine.CPU,
+) -> Session:
     """The run that was asked for, begun or continued. Nothing is written if something does not fit."""
+    if model is not None or sources.is_source(architecture):
+        return _open_own(architecture if model is None else model, places, epochs, settings, device)
     kind = architectures.architecture(architecture)
     origin = checkpoint.start_of(places.start) if places.start else None
     weights = pretrained.read(places.weights, architecture, kind.form) if places.weights else None
@@ -118,4 +145,31 @@ def open_session(architecture: str, places: Places, epochs: int | None, settings
     )
     engine.check_data(train, test, recipe)
     first = weights.put if weights else partial(checkpoint.load_float, places.start) if places.start else None
-    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe))
+    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), device=device)
+
+
+def _open_own(
+    given: str | nn.Module, places: Places, epochs: int | None, settings: dict[str, Any], device: torch.device
+) -> Session:
+    """The same for a user's own architecture."""
+    origin = checkpoint.start_of(places.start) if places.start else None
+    train, test = (open_data(places.data, split) for split in ("train", "test"))
+    seed = derive_key(f"{settings['seed']} first weights")
+    own = sources.open_adopted(given, places.weights, train, seed, settings["mean"], settings["std"])
+    begun = origin is None
+    recipe = Recipe(
+        architecture=own.name,
+        model=own.recorded,
+        data=train.name,
+        data_sha256=train.sha256,
+        epochs=(Recipe.epochs if begun else EPOCHS_AFTER_START) if epochs is None else epochs,
+        start=origin,
+        weights=own.weights if begun else "",
+        weights_sha256=own.weights_sha256 if begun else "",
+        **settings,
+    )
+    engine.check_data(train, test, recipe)
+    if recipe.qat_epochs:
+        sources.check_integers(own, train, float(recipe.exact_sigma) if recipe.sigma else 0.0)
+    first = partial(checkpoint.load_float, places.start) if places.start else None
+    return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), own, device)

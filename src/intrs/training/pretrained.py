@@ -48,12 +48,7 @@ class Pretrained:
     @property
     def sha256(self) -> str:
         """Hash over names, shapes and values, however they were packed."""
-        digest = hashlib.sha256(b"intrs weights 1\n")
-        for name in sorted(self.tensors):
-            tensor = self.tensors[name].contiguous()
-            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-            digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        return tensors_sha256(self.tensors)
 
     def put(self, model: nn.Module) -> None:
         """Overwrite the weights of all convolutions; those of the classifier too, if it has as many classes."""
@@ -86,6 +81,33 @@ class Pretrained:
         target.copy_(value)
 
 
+def tensors_sha256(tensors: dict[str, Tensor]) -> str:
+    """Hash over names, shapes and values, in the order of names."""
+    digest = hashlib.sha256(b"intrs weights 1\n")
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """A state_dict of any network: safetensors, or a .pth or .pt file, of which nothing but tensors is built."""
+    if not path.exists():
+        raise ModelError(f"{path}: no such file")
+    if path.suffix not in (*PICKLED, PLAIN):
+        raise ModelError(f"{path}: weights are a state_dict in {PLAIN}, {' or '.join(PICKLED)}")
+    tensors = _unpickled(path) if path.suffix in PICKLED else read_tensors(path, ModelError)[0]
+    _check_finite(path, tensors)
+    return tensors
+
+
+def _check_finite(path: Path, tensors: dict[str, Tensor]) -> None:
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ModelError(f"{path}: {name} is not finite everywhere")
+
+
 def read(path: Path, architecture: str, form: Form | None) -> Pretrained:
     """The weights in a file, for an architecture whose weights have the given form."""
     if form is None:
@@ -101,9 +123,7 @@ def read(path: Path, architecture: str, form: Form | None) -> Pretrained:
     if found is not form:
         fitting = "resnet50-v1" if found is KERAS else "resnet50"
         raise ModelError(f"{path}: weights of this form are those of {fitting}, not of {architecture}")
-    for name, value in tensors.items():
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise ModelError(f"{path}: {name} is not finite everywhere")
+    _check_finite(path, tensors)
     return Pretrained(path, form, tensors)
 
 
@@ -123,6 +143,8 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # whatever a damaged file makes of PyTorch's reader: it promises no type
         reason = str(error).partition("\n")[0][:200]
         raise ModelError(f"{path}: PyTorch cannot read this as weights alone ({reason})") from None
+    if isinstance(state, dict) and isinstance(inner := state.get("state_dict"), dict):
+        state = inner  # a checkpoint of a training program
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
         raise ModelError(f"{path}: not a state_dict, names and tensors alone")
     if any(value.numel() * value.element_size() > MOST_BYTES for value in state.values()):

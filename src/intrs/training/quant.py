@@ -10,12 +10,14 @@ A network is written once, from the layers below, and takes three forms:
 Weights are int8, symmetric, scaled by each output channel's largest magnitude.  That scale commutes with the factor of
 the batch normalisation that follows, so folding it changes no weight code: form 3 differs from form 2 only by the
 rounding of the bias to int32 and of float sums.  Activations are uint8 with one learnt scale a tensor (LSQ, Esser et
-al. 2020), zero point 0 after a ReLU and 128 elsewhere.
+al. 2020), zero point 0 after a ReLU and 128 elsewhere; in networks that `adopt` has made of a user's module, the zero
+point of a tensor with both signs is set with its first scale (:class:`RangeQuant`).
 """
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +32,24 @@ ACT_MAX = 255
 _BIAS_MAX = 1 << 24  # far below int32, and exact in float32
 _SCALE_SPAN = 1 << 12  # largest over least scale of a layer's channels
 _PIECE = 1 << 16  # elements: a few buffers of float32 fill the second cache
+
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+MOVERS = (nn.MaxPool2d, nn.ZeroPad2d, nn.Unflatten, nn.Dropout, nn.Dropout2d)
+
+
+@dataclass(frozen=True)
+class ConvWindow:
+    """How a kernel goes over an image: pairs for height and width."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    def convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution."""
+        return fn.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:
@@ -53,7 +73,7 @@ class _FakeQuant(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, scale: Tensor, lo: int, hi: int) -> Tensor:
         x = x if x.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
         kind = torch.promote_types(x.dtype, torch.float32)
-        out, codes = torch.empty_like(x), torch.empty(_PIECE, dtype=kind)
+        out, codes = torch.empty_like(x), torch.empty(_PIECE, dtype=kind, device=x.device)
         for part, to in zip(_pieces(x), _pieces(out), strict=True):
             now = codes[: len(part)]
             # Division, not multiplication by the reciprocal: this is what QuantizeLinear does.
@@ -67,8 +87,8 @@ class _FakeQuant(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, scale = ctx.saved_tensors
         lo, hi = ctx.limits
-        grad_x, grad_scale = torch.empty_like(x), torch.zeros(())
-        buffers = torch.empty(3, _PIECE)
+        grad_x, grad_scale = torch.empty_like(x), torch.zeros((), device=x.device)
+        buffers = torch.empty(3, _PIECE, device=x.device)
         for part, grad, to in zip(_pieces(x), _pieces(_like(grads[0], x)), _pieces(grad_x), strict=True):
             steps, codes, inside = buffers[:, : len(part)]
             torch.div(part.float(), scale, out=steps)
@@ -119,10 +139,20 @@ class ActQuant(nn.Module):
 
     def __init__(self, signed: bool) -> None:
         super().__init__()
-        self.zero_point = 128 if signed else 0
+        self._zero_point = 128 if signed else 0
         self.scale = nn.Parameter(torch.tensor(1.0))
         self.mode = "float"
         self._peak = 0.0
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return self._zero_point
+
+    @property
+    def peak(self) -> float:
+        """The largest magnitude that it has observed, a few outliers aside."""
+        return self._peak
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -147,60 +177,147 @@ class ActQuant(nn.Module):
         self.scale.fill_(max(self._peak, 1e-6) / self.limits[1])
 
 
-class ConvBN(nn.Module):
-    """Convolution without bias, then batch normalisation; ``quant`` rounds the weights."""
+class RangeQuant(ActQuant):
+    """A quantizer whose zero point is set with its first scale, by the range that it has seen, and then stays.
 
-    def __init__(self, cin: int, cout: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
-        super().__init__()
-        self.stride, self.padding, self.groups = stride, kernel // 2, groups
-        self.weight = nn.Parameter(torch.empty(cout, cin // groups, kernel, kernel))
-        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
-        self.bn = nn.BatchNorm2d(cout)
-        self.quant = False
+    For tensors that reach further to one side than to the other, such as what h-swish gives.
+    """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Convolve and normalise, with live statistics in training."""
-        weight = fake_weight(self.weight) if self.quant else self.weight
-        out: Tensor = self.bn(fn.conv2d(x, weight, None, self.stride, self.padding, 1, self.groups))
-        return out
+    zero: Tensor
 
-    def _bn(self) -> tuple[Tensor, Tensor]:
-        """Batch normalisation with its running statistics as factor and summand, in float64."""
+    def __init__(self) -> None:
+        super().__init__(signed=True)
+        self.register_buffer("zero", torch.tensor(self._zero_point, dtype=torch.int32))
+        self._low = 0.0
+
+    @property
+    def zero_point(self) -> int:
+        """The code of zero."""
+        return int(self.zero)
+
+    @torch.no_grad()
+    def _observe(self, x: Tensor) -> None:
+        """Leave one element in 10,000 out at either end, as far as zero lies between them."""
+        values, rest = x.flatten(), max(1, x.numel() // 10_000)
+        self._low = min(self._low, float(values.kthvalue(rest).values))
+        self._peak = max(self._peak, float(values.kthvalue(values.numel() - rest + 1).values))
+        span = max(self._peak - self._low, 1e-6)
+        self.zero.fill_(round(ACT_MAX * -self._low / span))
+        self.scale.fill_(span / ACT_MAX)
+
+
+class _Product(nn.Module):
+    """What convolutions and fully connected layers share: weights, perhaps a bias, perhaps batch normalisation."""
+
+    weight: Tensor
+    bias: Tensor | None
+    bn: nn.Module
+    quant: bool
+
+    def _used_weight(self) -> Tensor:
+        return fake_weight(self.weight) if self.quant else self.weight
+
+    def _affine(self) -> tuple[Tensor, Tensor]:
+        """Bias and batch normalisation with its running statistics as factor and summand, in float64."""
+        bias = None if self.bias is None else self.bias.detach().double()
+        if not isinstance(self.bn, NORMS):
+            factor = self.weight.new_ones(len(self.weight), dtype=torch.float64)
+            return factor, torch.zeros_like(factor) if bias is None else bias
         assert self.bn.running_mean is not None
         assert self.bn.running_var is not None
         factor = self.bn.weight.detach().double() / (self.bn.running_var.double() + self.bn.eps).sqrt()
-        return factor, self.bn.bias.detach().double() - self.bn.running_mean.double() * factor
+        summand = self.bn.bias.detach().double() - self.bn.running_mean.double() * factor
+        return factor, summand if bias is None else summand + bias * factor
 
     def float_folded(self) -> tuple[Tensor, Tensor]:
         """Return float weights and bias with BN folded in."""
-        factor, bias = self._bn()
-        return (self.weight.detach().double() * factor.reshape(-1, 1, 1, 1)).float(), bias.float()
+        factor, bias = self._affine()
+        return (self.weight.detach().double() * _by_channel(factor, self.weight)).float(), bias.float()
 
     def folded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return weight codes, their scales (float64, may be zero) and the float bias, with BN folded in."""
         codes, scale = weight_codes(self.weight.detach())
-        factor, bias = self._bn()
+        factor, bias = self._affine()
         sign = torch.where(factor < 0, -1.0, 1.0).to(codes.dtype)
-        return codes * sign.reshape(-1, 1, 1, 1), scale.double() * factor.abs(), bias
+        return codes * _by_channel(sign, codes), scale.double() * factor.abs(), bias
 
 
-class Linear(nn.Linear):
-    """Fully connected layer; ``quant`` rounds the weights."""
+def _by_channel(values: Tensor, weight: Tensor) -> Tensor:
+    return values.reshape(-1, *[1] * (weight.dim() - 1))
 
-    quant = False
+
+class ConvBN(_Product):
+    """Convolution, then batch normalisation; ``quant`` rounds the weights.
+
+    Of its own it has no bias and pads by half its kernel; :meth:`of` makes one of any convolution of images.
+    """
+
+    def __init__(self, cin: int, cout: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.window = ConvWindow((stride, stride), (kernel // 2, kernel // 2), (1, 1), groups)
+        self.weight = nn.Parameter(torch.empty(cout, cin // groups, kernel, kernel))
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+        self.register_parameter("bias", None)
+        self.bn: nn.Module = nn.BatchNorm2d(cout)
+        self.quant = False
+
+    @classmethod
+    def of(cls, weight: Any, bias: Any, window: ConvWindow, bn: nn.Module | None = None) -> ConvBN:
+        """The layer with these very parameters; without ``bn`` nothing is normalised."""
+        layer = cls.__new__(cls)
+        nn.Module.__init__(layer)
+        layer.window, layer.weight, layer.quant = window, weight, False
+        layer.register_parameter("bias", bias)
+        layer.bn = nn.Identity() if bn is None else bn
+        return layer
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply and add the bias."""
-        return fn.linear(x, fake_weight(self.weight) if self.quant else self.weight, self.bias)
+        """Convolve and normalise, with live statistics in training."""
+        out: Tensor = self.bn(self.window.convolve(x, self._used_weight(), self.bias))
+        return out
 
-    def float_folded(self) -> tuple[Tensor, Tensor]:
-        """Return float weights and bias."""
-        return self.weight.detach(), self.bias.detach()
 
-    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return weight codes, their scales and the float bias."""
-        codes, scale = weight_codes(self.weight.detach())
-        return codes, scale.double(), self.bias.detach().double()
+class Linear(_Product):
+    """Fully connected layer; ``quant`` rounds the weights."""
+
+    def __init__(self, cin: int, cout: int) -> None:
+        super().__init__()
+        self._take(nn.Linear(cin, cout), None)
+
+    @classmethod
+    def of(cls, linear: nn.Linear, bn: nn.Module | None = None) -> Linear:
+        """The layer with these very parameters; ``bn`` normalises what it gives."""
+        layer = cls.__new__(cls)
+        nn.Module.__init__(layer)
+        layer._take(linear, bn)
+        return layer
+
+    def _take(self, linear: nn.Linear, bn: nn.Module | None) -> None:
+        self.weight, self.quant = linear.weight, False
+        self.register_parameter("bias", linear.bias)
+        self.bn = nn.Identity() if bn is None else bn
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply, add the bias and normalise."""
+        out: Tensor = self.bn(fn.linear(x, self._used_weight(), self.bias))
+        return out
+
+
+class Affine(nn.Module):
+    """x * factor + summand with constants, each one number or one per channel; None for what is not there."""
+
+    factor: Tensor | None
+    summand: Tensor | None
+
+    def __init__(self, factor: Tensor | None, summand: Tensor | None) -> None:
+        super().__init__()
+        self.register_buffer("factor", factor)
+        self.register_buffer("summand", summand)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply and add."""
+        x = x if self.factor is None else x * self.factor
+        return x if self.summand is None else x + self.summand
 
 
 class Folded(nn.Module):
@@ -226,7 +343,7 @@ class Folded(nn.Module):
         floor = floor.clamp_min(float(scale.max()) / _SCALE_SPAN)
         scale, shrink = torch.maximum(scale, floor), (scale / floor).clamp_max(1.0)
         codes = (codes * shrink.to(codes.dtype).reshape(-1, *[1] * (codes.dim() - 1))).round()
-        self.conv = (layer.stride, layer.padding, layer.groups) if isinstance(layer, ConvBN) else None
+        self.window = layer.window if isinstance(layer, ConvBN) else None
         self.register_buffer("in_scale", in_scale)
         self.register_buffer("codes", codes)
         self.register_buffer("scale", scale.float())
@@ -240,11 +357,9 @@ class Folded(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Back to codes, sum in integers, then scale: what DequantizeLinear, Conv or Gemm mean on these constants."""
         steps = (x / self.in_scale).round()
-        if self.conv is None:
+        if self.window is None:
             return fn.linear(steps, self.codes, self.bias) * self.out_scale
-        stride, padding, groups = self.conv
-        sums = fn.conv2d(steps, self.codes, self.bias, stride, padding, 1, groups)
-        return sums * self.out_scale.reshape(1, -1, 1, 1)
+        return self.window.convolve(steps, self.codes, self.bias) * self.out_scale.reshape(1, -1, 1, 1)
 
 
 class FloatFolded(nn.Module):
@@ -256,23 +371,23 @@ class FloatFolded(nn.Module):
     def __init__(self, layer: ConvBN | Linear) -> None:
         super().__init__()
         weight, bias = layer.float_folded()
-        self.conv = (layer.stride, layer.padding, layer.groups) if isinstance(layer, ConvBN) else None
+        self.window = layer.window if isinstance(layer, ConvBN) else None
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve or multiply, and add the bias."""
-        if self.conv is None:
+        if self.window is None:
             return fn.linear(x, self.weight, self.bias)
-        stride, padding, groups = self.conv
-        return fn.conv2d(x, self.weight, self.bias, stride, padding, 1, groups)
+        return self.window.convolve(x, self.weight, self.bias)
 
 
 class _Tracer(fx.Tracer):
     """Trace a network down to the layers of this module."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, Normalize | ActQuant | ConvBN | Linear) or super().is_leaf_module(m, module_qualified_name)
+        ours = Normalize | ActQuant | ConvBN | Linear | Affine
+        return isinstance(m, ours) or super().is_leaf_module(m, module_qualified_name)
 
 
 def fold(model: nn.Module) -> fx.GraphModule:
@@ -307,19 +422,27 @@ def fold_float(model: nn.Module) -> fx.GraphModule:
 
 
 def input_quant(model: fx.GraphModule, node: fx.Node) -> ActQuant:
-    """Return the quantizer of a node's input, looking through what moves or selects codes: reshapes, max pooling."""
+    """Return the quantizer of a node's input, looking through what moves or selects codes."""
+    if (layer := origin(model, node)) is not None and isinstance(layer, ActQuant):
+        return layer
+    raise ValueError(f"{node.target}: its input {node.args[0]} is not quantized; put an ActQuant in front of it")
+
+
+def origin(model: fx.GraphModule, node: fx.Node) -> nn.Module | None:
+    """Return the layer that a node's input comes from, looking through what moves or selects codes."""
     source = node.args[0]
-    while isinstance(source, fx.Node) and (source.target is torch.flatten or _is_max_pool(model, source)):
+    while isinstance(source, fx.Node) and moves_codes(model, source):
         source = source.args[0]
     if isinstance(source, fx.Node) and source.op == "call_module":
-        layer = model.get_submodule(str(source.target))
-        if isinstance(layer, ActQuant):
-            return layer
-    raise ValueError(f"{node.target}: its input {source} is not quantized; put an ActQuant in front of it")
+        return model.get_submodule(str(source.target))
+    return None
 
 
-def _is_max_pool(model: fx.GraphModule, node: fx.Node) -> bool:
-    return node.op == "call_module" and isinstance(model.get_submodule(str(node.target)), nn.MaxPool2d)
+def moves_codes(model: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether a node gives codes of its input: reshapes, max pooling, padding by zeros, and what acts in training."""
+    if node.op == "call_module":
+        return isinstance(model.get_submodule(str(node.target)), MOVERS)
+    return node.target is torch.flatten
 
 
 def set_mode(model: nn.Module, mode: str) -> None:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import SettingsError
-from intrs.exact import plain, shown
+from intrs.exact import parse_fraction, plain, shown
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from intrs.exact import Number
+    from intrs.exchange.convention import Numbers
     from intrs.noise import Noise
 
 NOISES = ("integer", "continuous", "none")
@@ -26,6 +28,8 @@ PRECISIONS = ("fp32", "bf16")
 MOST_EPOCHS = 10_000
 EPOCHS_AFTER_START = 0  # in float, if the run starts from float weights
 CONSISTENCY = {"lam": 10.0, "eta": 0.5, "copies": 2}  # of Jeong and Shin 2020
+
+OWN = ("model", "mean", "std")  # fields of a user's own architecture
 
 Phase = Literal["float", "qat"]
 
@@ -60,6 +64,9 @@ class Recipe:
     weights_sha256: str = ""
     train_from: str = ""  # the first layer that is trained; "" for all
     hold_out: int = 0  # training images that are not trained on but watched
+    model: dict[str, str] | None = None  # a user's own architecture: where it is from, its arguments, hash of its graph
+    mean: str = ""  # normalisation in front of a user's architecture, as decimals with commas; "" for none
+    std: str = ""
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -96,6 +103,10 @@ class Recipe:
         if self.epochs == 0 and self.start is None and not self.weights:
             raise SettingsError(
                 "0 epochs in float need float weights to begin with: let start be the folder of a run that has them"
+            )
+        if self.model is None and (self.mean or self.std):
+            raise SettingsError(
+                f"{self.architecture} brings its normalisation along: mean and std are for an architecture of your own"
             )
         if self.start is not None and self.weights:
             raise SettingsError("start and weights both say what the first weights are: give one of them")
@@ -175,7 +186,7 @@ class Recipe:
 
     def differences(self, other: dict[str, Any]) -> list[str]:
         """How another recipe, as stored, differs from this one, field by field."""
-        mine, before = self.to_json(), {f.name: f.default for f in fields(self) if f.default is not MISSING}
+        mine, before = asdict(self), {f.name: f.default for f in fields(self) if f.default is not MISSING}
         other = before | other  # a field that did not exist yet was as it is by default
         return [
             f"{name}: {_short(other.get(name))} there, {_short(mine.get(name))} here"
@@ -184,8 +195,9 @@ class Recipe:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON holds them."""
-        return asdict(self)
+        """The fields as JSON holds them; those of users' architectures only where there is one."""
+        found = asdict(self)
+        return found if self.model else {name: value for name, value in found.items() if name not in OWN}
 
 
 def plain_sigma(sigma: Number) -> str:
@@ -193,6 +205,14 @@ def plain_sigma(sigma: Number) -> str:
     from intrs.noise import parse_sigma
 
     return plain(parse_sigma(sigma))
+
+
+def plain_numbers(values: Numbers, what: str) -> str:
+    """One number or several, as decimals or fractions with commas between them, in one way of writing."""
+    if isinstance(values, str):
+        values = values.split(",") if values else []
+    many = list(values) if isinstance(values, Iterable) else [values]
+    return ",".join(plain(parse_fraction(value, what)) for value in many)
 
 
 def objective_settings(objective: str, lam: float | None, eta: float | None, copies: int | None) -> dict[str, Any]:
