@@ -243,7 +243,7 @@ def _(layer: Pad, *_: Shape) -> Step:
 @_step.register
 def _(layer: Gather, *_: Shape) -> Step:
     indices = [(2, layer.rows), (3, layer.columns), (1, layer.channels)]
-    chosen = [(axis, torch.from_numpy(found.astype(np.int64))) for axis, found in indices if len(found)]
+    chosen = [(axis, _here(found.astype(np.int64))) for axis, found in indices if len(found)]
 
     def step(x: Tensor) -> Tensor:
         for axis, found in chosen:
