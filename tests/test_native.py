@@ -32,6 +32,17 @@ def padding_before_anything_else() -> Network:
     return Network(start, (first, padded, scores_of(2, (5, 8, 3))))
 
 
+def least_products() -> Network:
+    """Codes and weights of -128 throughout: no two of their products fit 16 bits together."""
+    layers = (
+        conv(0, np.full((4, 1, 1, 8), -128), rescale=rescale(44)),
+        conv(0, np.full((8, 2, 2, 8), -128), pad=(0, 1, 0, 1), rescale=rescale(44)),
+        conv(2, np.full((8, 3, 3, 1), -128), groups=8, pad=(1, 1, 1, 1), rescale=rescale(44)),
+        scores_of(3, (6, 5, 8)),
+    )
+    return Network(quantiser(6, 5, 8), layers)
+
+
 def write_networks(folder: Path, count: int) -> list[Path]:
     files = []
     for seed in range(count):
@@ -70,5 +81,7 @@ TOOLS = ("qemu-aarch64", "qemu-x86_64", "aarch64-linux-gnu-g++")
 def test_other_processors(tmp_path: Path) -> None:
     """NEON with and without the dot product, x86-64 without AVX: the same bits, and no illegal instruction."""
     script = ROOT / "tests" / "native" / "emulate.sh"
-    done = subprocess.run([script, *write_networks(tmp_path, 12)], capture_output=True, text=True)
+    files = [*write_networks(tmp_path, 12), tmp_path / "least.bin"]
+    files[-1].write_bytes(least_products().to_bytes())
+    done = subprocess.run([script, *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

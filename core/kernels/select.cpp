@@ -50,6 +50,7 @@ std::vector<KernelSet> sets_of_this_machine() {  // fastest first
   if (has_avx2()) sets.push_back(avx2_set());
 #elif defined(__aarch64__)
   if (has_neon_dot()) sets.push_back(neon_set());
+  sets.push_back(neon_smlal_set());
 #endif
   sets.push_back(scalar_set());
   for (const KernelSet& set : test_sets()) sets.push_back(set);
