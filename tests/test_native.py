@@ -35,9 +35,9 @@ def padding_before_anything_else() -> Network:
 def least_products() -> Network:
     """Codes and weights of -128 throughout: no two of their products fit 16 bits together."""
     layers = (
-        conv(0, np.full((4, 1, 1, 8), -128), rescale=rescale(44)),
-        conv(0, np.full((8, 2, 2, 8), -128), pad=(0, 1, 0, 1), rescale=rescale(44)),
-        conv(2, np.full((8, 3, 3, 1), -128), groups=8, pad=(1, 1, 1, 1), rescale=rescale(44)),
+        conv(0, np.full((4, 1, 1, 8), -128), rescale=rescale(44), output_zero_point=127),
+        conv(0, np.full((8, 2, 2, 8), -128), pad=(0, 1, 0, 1), rescale=rescale(44), output_zero_point=127),
+        conv(2, np.full((8, 3, 3, 1), -128), groups=8, pad=(1, 1, 1, 1), rescale=rescale(44), output_zero_point=127),
         scores_of(3, (6, 5, 8)),
     )
     return Network(quantiser(6, 5, 8), layers)
