@@ -46,6 +46,7 @@ struct NeonVector : FourBlocks {
   // What is added is a multiple of 2^31 then, so nothing below that matters, and SHADD, which adds and halves without
   // overflow, does one more. SQRDMULH adds 2^30 to the product before its shift; where RESCALE that rounds twice takes
   // 2^30 away, for negative values, the upper half is one less. Neither saturates: no multiplier is -2^31.
+  // See proofs/check_rescale.py.
   template <bool kTwice>
   static Vec rescale_long(Vec v, const Scale& s) {
     const Vec upper = kTwice ? vsraq_n_s32(vqrdmulhq_s32(v, s.multiplier), v, 31) : vqdmulhq_s32(v, s.multiplier);
