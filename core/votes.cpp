@@ -38,12 +38,17 @@ class Worker {
         pixels_(size_t(ballot.program.network.dimension())),
         shared_(shared) {}
 
-  void work() {
+  // One block, if there is one left.
+  bool next() {
     const auto lanes = uint64_t(runner_.lanes());
-    while (!shared_.stop && !exit_begun()) {
-      const uint64_t begin = shared_.next.fetch_add(lanes);
-      if (begin >= ballot_.samples.count) break;
-      block(begin, std::min(lanes, ballot_.samples.count - begin));
+    const uint64_t begin = shared_.next.fetch_add(lanes);
+    if (begin >= ballot_.samples.count) return false;
+    block(begin, std::min(lanes, ballot_.samples.count - begin));
+    return true;
+  }
+
+  void work() {
+    while (!shared_.stop && !exit_begun() && next()) {
     }
     const std::lock_guard<std::mutex> lock(shared_.mutex);
     --shared_.working;
@@ -112,6 +117,15 @@ std::vector<uint64_t> count_votes(const Ballot& ballot, unsigned threads, const 
     for (size_t c = 0; c < counts.size(); ++c) counts[c] += worker.counts[c];
   }
   return counts;
+}
+
+std::vector<uint64_t> count_votes_here(const Ballot& ballot, const Progress& progress) {
+  check(ballot, 1);
+  Shared shared;
+  Worker worker(ballot, shared);
+  while (worker.next() && (!progress || progress(shared.done))) {
+  }
+  return worker.counts;
 }
 
 }  // namespace intrs

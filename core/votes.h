@@ -28,4 +28,7 @@ using Progress = std::function<bool(uint64_t done)>;
 // at once.
 std::vector<uint64_t> count_votes(const Ballot& ballot, unsigned threads, const Progress& progress);
 
+// The same on the calling thread alone, which reports after every block.
+std::vector<uint64_t> count_votes_here(const Ballot& ballot, const Progress& progress);
+
 }  // namespace intrs

@@ -18,6 +18,7 @@ HEADER = Path(__file__).parents[1] / "core" / "kernels" / "winograd.h"
 Matrix = list[list[int]]
 TILE, PATCH, TAPS = 4, 6, 3
 CODES, LARGEST_WEIGHT = 255, 128
+LARGEST_SIGNED = 128  # code, where bytes are stored signed
 
 
 class CheckError(Exception):
@@ -57,7 +58,8 @@ def check(text: str) -> str:
     """Raises CheckError, or says what holds."""
     b, g, a, factors = matrices(text)
     check_identity(b, g, a, factors)
-    image, weights = largest(b, CODES, signed=False), largest(g, LARGEST_WEIGHT, signed=True)
+    image = max(largest(b, CODES, signed=False), largest(b, LARGEST_SIGNED, signed=True))
+    weights = largest(g, LARGEST_WEIGHT, signed=True)
     if max(image, weights) >= 2**15 or 2 * image * weights >= 2**31:
         raise CheckError(f"{image} and {weights} do not fit")
     ninth, twos = int(re.findall(r"kNinth = (\d+)", text)[0]), re.findall(r"kTwos\[kTile\] = {(.*?)}", text)[0]

@@ -21,7 +21,7 @@ from intrs.certificate import Certifier
 from intrs.noise import KINDS, SHIPPED, Noise, table
 
 PROOFS = Path(__file__).parents[1] / "proofs"
-CHECKERS = ["intervals", "check_noise", "check_certificate", "check_adaptive", "check_winograd"]
+CHECKERS = ["intervals", "check_noise", "check_certificate", "check_adaptive", "check_winograd", "check_rescale"]
 SHIPPED_TABLES = [f"{kind}-{sigma}.bin" for kind in KINDS for sigma in SHIPPED]
 
 
@@ -229,3 +229,12 @@ def test_altered_winograd_tiles_are_refused(old: str, new: str) -> None:
     assert old in text
     with pytest.raises(checker.CheckError):
         checker.check(text.replace(old, new))
+
+
+def test_rescale_by_instructions_of_neon(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = importlib.import_module("check_rescale")
+    assert "equal" in checker.check_all()
+    right = checker.by_instructions
+    monkeypatch.setattr(checker, "by_instructions", lambda *s, twice: right(*s, twice=False))  # one rounding for two
+    with pytest.raises(checker.CheckError):
+        checker.check_all()

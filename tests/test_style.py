@@ -25,7 +25,9 @@ def test_mypy() -> None:
 
 
 def test_clang_format() -> None:
-    sources = sorted(str(path) for folder in ("core", "tests/native") for path in (ROOT / folder).rglob("*.[ch]*"))
+    sources = sorted(
+        str(path) for folder in ("core", "examples", "tests/native") for path in (ROOT / folder).rglob("*.[ch]*")
+    )
     run(str(Path(sys.executable).parent / "clang-format"), "--dry-run", "--Werror", *sources)
 
 

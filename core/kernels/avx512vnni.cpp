@@ -11,6 +11,7 @@ struct Vector {
   static constexpr int32_t kDepthwisePixels = 4;
   static constexpr int64_t kTileCycles[2] = {120, 3500};
   static constexpr uint8_t kFlip = 0x80;
+  static constexpr bool kByElement = false;
   using Vec = __m512i;
   using Words = Words16;
   static uint32_t marks(Words v) { return _mm512_movepi32_mask((__m512i)v); }

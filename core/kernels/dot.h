@@ -24,20 +24,15 @@ struct Dot : B {
   static Taps taps(Vec bytes) { return bytes; }
   static Vec dot_taps(Vec sum, Taps taps, Taps weights) { return B::dot(sum, taps, weights); }
 
-  struct Step {  // what four output channels do with one vector
-    int32_t offset;
-    int32_t weights[kQuad];
-  };
-
   // The steps of four output channels, sorted by which of the four take part, as a mask: so a channel skips its zero
   // groups although all share each load, and no branch depends on a single step.
   struct Strips {
-    std::vector<Step> steps;
+    std::vector<QuadStep> steps;
     int32_t count[kMasks] = {};  // of each mask; the highest comes first
     bool dense = true;           // all channels take part in all steps
   };
 
-  static int32_t mask(const Step& step) {
+  static int32_t mask(const QuadStep& step) {
     int32_t mask = 0;
     for (int k = 0; k < kQuad; ++k) mask |= (step.weights[k] != 0) << k;
     return mask;
@@ -46,30 +41,11 @@ struct Dot : B {
   static Strips strips(const Quad& quad) {
     Strips strips;
     strips.steps = merged(quad);
-    for (const Step& step : strips.steps) ++strips.count[mask(step)];
+    for (const QuadStep& step : strips.steps) ++strips.count[mask(step)];
     strips.dense = strips.count[kMasks - 1] == int32_t(strips.steps.size());
     std::stable_sort(strips.steps.begin(), strips.steps.end(),
-                     [](const Step& a, const Step& b) { return mask(a) > mask(b); });
+                     [](const QuadStep& a, const QuadStep& b) { return mask(a) > mask(b); });
     return strips;
-  }
-
-  // The union of four channels' entries, by offset; a channel without an entry has zero weights there.
-  static std::vector<Step> merged(const Quad& quad) {
-    std::vector<Step> steps;
-    size_t at[kQuad] = {};
-    for (;;) {
-      int32_t next = INT32_MAX;
-      for (size_t k = 0; k < kQuad; ++k) {
-        if (at[k] < quad[k].size()) next = std::min(next, quad[k][at[k]].offset);
-      }
-      if (next == INT32_MAX) return steps;
-      Step step = {next, {}};
-      for (size_t k = 0; k < kQuad; ++k) {
-        const bool has = at[k] < quad[k].size() && quad[k][at[k]].offset == next;
-        if (has) step.weights[k] = four(quad[k][at[k]++].weights);
-      }
-      steps.push_back(step);
-    }
   }
 
   // Hundredths of cycles, measured on Zen 4: one product a cycle or nearly, and RESCALE.
@@ -83,32 +59,51 @@ struct Dot : B {
   static INTRS_INLINE void run(const Strips& strips, const int32_t (&start)[kQuad], const uint8_t* from, int64_t step,
                                Vec (&sums)[P][kQuad]) {
     each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { sums[p][k] = B::broadcast(start[k]); }); });
-    const Step* next = run_mask<P, kMasks - 1>(strips, strips.steps.data(), from, step, sums);
+    const QuadStep* next = run_mask<P, kMasks - 1>(strips, strips.steps.data(), from, step, sums);
     if (!strips.dense) run_masks<P, kMasks - 2>(strips, next, from, step, sums);
+  }
+
+  // What channel k multiplies by, and its product. By element, one load serves all four channels.
+  template <int k>
+  static INTRS_INLINE Vec weights_of(const QuadStep& step) {
+    return B::kByElement ? B::fours(step.weights) : B::broadcast(step.weights[k]);
+  }
+
+  template <int k>
+  static INTRS_INLINE Vec dot_of(Vec sum, Vec codes, Vec weights) {
+    if constexpr (B::kByElement) {
+      return B::template dot_element<k>(sum, codes, weights);
+    } else {
+      return B::dot(sum, codes, weights);
+    }
   }
 
   // The steps of mask kMask and of those below it.
   template <int P, int kMask>
-  static INTRS_INLINE void run_masks(const Strips& strips, const Step* next, const uint8_t* from, int64_t step,
+  static INTRS_INLINE void run_masks(const Strips& strips, const QuadStep* next, const uint8_t* from, int64_t step,
                                      Vec (&sums)[P][kQuad]) {
     next = run_mask<P, kMask>(strips, next, from, step, sums);
     if constexpr (kMask > 1) run_masks<P, kMask - 1>(strips, next, from, step, sums);
   }
 
   template <int P, int kMask>
-  static INTRS_INLINE const Step* run_mask(const Strips& strips, const Step* next, const uint8_t* from, int64_t step,
-                                           Vec (&sums)[P][kQuad]) {
-    const Step* const end = next + strips.count[kMask];
+  static INTRS_INLINE const QuadStep* run_mask(const Strips& strips, const QuadStep* next, const uint8_t* from,
+                                               int64_t step, Vec (&sums)[P][kQuad]) {
+    const QuadStep* const end = next + strips.count[kMask];
+    const uint8_t* pixels[P];
+    each<P>([&](auto p) INTRS_BODY {
+      pixels[p] = from + p * step;
+      if constexpr (B::kByElement) __asm__("" : "+r"(pixels[p]));  // GCC would add up steps for every load
+    });
     for (; next < end; ++next) {
-      const uint8_t* at = from + next->offset;
       Vec w[kQuad];
       each<kQuad>([&](auto k) INTRS_BODY {
-        if constexpr (kMask >> decltype(k)::value & 1) w[k] = B::broadcast(next->weights[k]);
+        if constexpr (kMask >> decltype(k)::value & 1) w[k] = weights_of<k>(*next);
       });
       each<P>([&](auto p) INTRS_BODY {
-        const Vec codes = B::load(at + p * step);
+        const Vec codes = B::load(pixels[p] + next->offset);
         each<kQuad>([&](auto k) INTRS_BODY {
-          if constexpr (kMask >> decltype(k)::value & 1) sums[p][k] = B::dot(sums[p][k], codes, w[k]);
+          if constexpr (kMask >> decltype(k)::value & 1) sums[p][k] = dot_of<k>(sums[p][k], codes, w[k]);
         });
       });
     }

@@ -117,5 +117,29 @@ inline std::vector<Entry> entries_of(const Conv& op, const In& in, int32_t out_c
   return entries;
 }
 
+struct QuadStep {  // what four output channels do with one vector
+  int32_t offset;
+  int32_t weights[kQuad];
+};
+
+// The union of four channels' entries, by offset; a channel without an entry has zero weights there.
+inline std::vector<QuadStep> merged(const Quad& quad) {
+  std::vector<QuadStep> steps;
+  size_t at[kQuad] = {};
+  for (;;) {
+    int32_t next = INT32_MAX;
+    for (size_t k = 0; k < kQuad; ++k) {
+      if (at[k] < quad[k].size()) next = std::min(next, quad[k][at[k]].offset);
+    }
+    if (next == INT32_MAX) return steps;
+    QuadStep step = {next, {}};
+    for (size_t k = 0; k < kQuad; ++k) {
+      const bool has = at[k] < quad[k].size() && quad[k][at[k]].offset == next;
+      if (has) step.weights[k] = four(quad[k][at[k]++].weights);
+    }
+    steps.push_back(step);
+  }
+}
+
 }  // namespace
 }  // namespace intrs

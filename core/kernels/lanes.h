@@ -23,6 +23,8 @@
 //   cycles                   hundredths of cycles that four output channels of a pixel take so
 //   Taps, taps, TapWeights   what depthwise.h multiplies, by dot_taps; tap_weights packs, load_taps loads them
 //   kDepthwisePixels         outputs that it does at once
+//   kByElement               products take weights by element: one vector `fours` of weights serves four channels, by
+//                            dot_element<k>, mul16_element<k> and dot16_element<k>; else dot, mul16 and dot16
 //   interleave8_low ...      of two vectors, within each 128 bits: their lower or higher halves by bytes, or 16 bits
 //   join_samples             lanes of four channels as bytes, saturated, one vector a sample
 //   kTiles                   tiles that are multiplied at once, see winograd.h; 0 for a set without 16-bit products

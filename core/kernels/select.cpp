@@ -2,6 +2,9 @@
 #include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <TargetConditionals.h>
+#include <sys/sysctl.h>
 #endif
 
 #include <cstdlib>
@@ -34,8 +37,14 @@ bool has_neon_dot() {
 #if defined(__linux__)
   constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
   return getauxval(AT_HWCAP) & kDotProduct;
+#elif defined(__APPLE__) && !TARGET_OS_OSX
+  int has = 0;  // phones before the A13 do not have it
+  size_t size = sizeof has;
+  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, nullptr, 0) == 0 && has;
+#elif defined(__APPLE__)
+  return true;  // every Mac of this architecture has it
 #else
-  return true;  // every Apple processor of this architecture has it
+  return false;
 #endif
 }
 #endif
@@ -50,6 +59,7 @@ std::vector<KernelSet> sets_of_this_machine() {  // fastest first
   if (has_avx2()) sets.push_back(avx2_set());
 #elif defined(__aarch64__)
   if (has_neon_dot()) sets.push_back(neon_set());
+  sets.push_back(neon_smlal_set());
 #endif
   sets.push_back(scalar_set());
   for (const KernelSet& set : test_sets()) sets.push_back(set);

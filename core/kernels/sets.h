@@ -16,6 +16,7 @@ KernelSet avxvnni_set();
 KernelSet avx512vnni_set();
 #elif defined(__aarch64__)
 KernelSet neon_set();
+KernelSet neon_smlal_set();
 #endif
 
 }  // namespace intrs

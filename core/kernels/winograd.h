@@ -17,8 +17,12 @@
 // shift by s, as long as |acc| < 2^25. `fits` proves that from weights and bias. The second column of A' is a sixth of
 // the factors, so what is to be added to every output is added 36 times to the one product in row and column 1.
 //
-// A vector of four channels of bytes splits into two of two channels of 16 bits without a shuffle: channels 0 and 2 by
-// a mask, 1 and 3 by a shift. Such a vector times a pair of weights, broadcast, is VPMADDWD or VPDPWSSD.
+// Signed bytes give less: |B' d B| <= 100 * 128 = 12800.
+//
+// A vector of four channels of bytes splits into two of two channels of 16 bits: V::even16 has channels 0 and 2, odd16
+// 1 and 3. On x86 these are a mask and a shift, and the pairs lie side by side: such a vector times a pair of weights,
+// broadcast, is VPMADDWD or VPDPWSSD. On ARM one table lookup puts the samples of channel 0 before those of channel 2,
+// and each half times a weight, by element, is SMLAL.
 #pragma once
 
 #include "entries.h"
@@ -62,7 +66,7 @@ struct Winograd {
     return V::kTileCycles[0] * in * out * 2 * kQuad * kPositions / (kTile * kTile) + V::kTileCycles[1] * (in + out);
   }
 
-  // |acc| < 2^25 for every output channel, whatever the bytes.
+  // |acc| < 2^25 for every output channel, whatever the bytes. It is the same however they are stored: here, unsigned.
   static bool fits(const Conv& op, int32_t channels) {
     const size_t count = op.weights.size() / size_t(channels);
     for (size_t o = 0; o < size_t(channels); ++o) {
@@ -71,7 +75,7 @@ struct Winograd {
         const int64_t w = op.weights[o * count + i];
         (w > 0 ? positive : negative) += w;
       }
-      const int64_t start = start_value(op, int32_t(o), channels, V::kFlip);
+      const int64_t start = start_value(op, int32_t(o), channels, 0x80);
       if (std::max(start + 255 * positive, -start - 255 * negative) >= 1 << 25) return false;
     }
     return true;
@@ -218,9 +222,14 @@ struct Winograd {
       Vec v[kAtOnce];
       each<kAtOnce>([&](auto t) INTRS_BODY { v[t] = V::load(from + u * kPairBytes + t * kBytes); });
       each<kQuad>([&](auto k) INTRS_BODY {
-        const Vec w = V::broadcast(weights[u * kQuad + k]);
+        const Vec w = V::kByElement ? V::fours(weights + u * kQuad) : V::broadcast(weights[u * kQuad + k]);
         each<kAtOnce>([&](auto t) INTRS_BODY {
-          acc[t][k] = kFirst && u == 0 ? V::mul16(v[t], w) : V::dot16(acc[t][k], v[t], w);
+          if constexpr (V::kByElement) {
+            acc[t][k] = kFirst && u == 0 ? V::template mul16_element<k>(v[t], w)
+                                         : V::template dot16_element<k>(acc[t][k], v[t], w);
+          } else {
+            acc[t][k] = kFirst && u == 0 ? V::mul16(v[t], w) : V::dot16(acc[t][k], v[t], w);
+          }
         });
       });
     });

@@ -11,6 +11,7 @@ namespace {
 struct Avx2Vector {
   static constexpr int32_t kLanes = 8;
   static constexpr uint8_t kFlip = 0x80;
+  static constexpr bool kByElement = false;
   using Vec = __m256i;
   using Words = Words8;
   static uint32_t marks(Words v) { return uint32_t(_mm256_movemask_ps((__m256)v)); }
