@@ -17,6 +17,7 @@ from intrs.driver import work
 from intrs.engines import AUTOMATIC, Cluster
 from intrs.errors import SettingsError
 from intrs.exact import parse_percent
+from intrs.exchange.targets import Exported, target_of, write
 from intrs.files import check_new, write_whole
 from intrs.metrics import Results
 from intrs.model import open_model
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from intrs.files import AnyPath
     from intrs.job import Job
     from intrs.model import AnyModel
-    from intrs.network import Network
     from intrs.noise import Kind
     from intrs.progress import Shown
     from intrs.request import Form
@@ -220,20 +220,23 @@ def export(
     model: AnyModel,
     out: AnyPath,
     *,
+    target: str | None = None,
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
     dialect: Literal["", "tflm", "litert"] = "",
     overwrite: bool = False,
-) -> Network:
-    """Write a model as a TOSA 1.0 flatbuffer, the standard whose integers it computes; returns the lowered network."""
-    from intrs.exchange.tosa import to_tosa
+    **options: Any,
+) -> Exported:
+    """Write a model for other programs.
 
+    target is "tosa": a TOSA 1.0 flatbuffer, the standard whose integers a network computes. Without one the suffix of
+    `out` decides, and TOSA if it says nothing. `options` are those of the target.
+    """
     opened, path = open_model(model), Path(out)
+    chosen = target_of(target, path)
     check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
-    network = opened.network(pixels, mean, std, dialect)
-    write_whole(path, to_tosa(network))
-    return network
+    return write(chosen, opened.network(pixels, mean, std, dialect), path, options)
 
 
 def table(

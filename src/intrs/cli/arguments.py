@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 from intrs import quantization, zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
+from intrs.exchange.targets import DEFAULT, TARGETS
 from intrs.request import MOST, REQUESTS, Attack, Certify, Dialect, Request
 from intrs.training.pytorch import DEVICES, ON_THE_CPU
 from intrs.training.recipe import (
@@ -107,7 +108,7 @@ def _parser() -> Parser:
     _add_merge(commands.add_parser("merge", help=words, description=words + "."))
     words = "Show a model's layers, sizes, accumulator bounds, kernels and identity"
     _add_info(commands.add_parser("info", help=words, description=words + "."))
-    words = "Write a model as TOSA 1.0, the standard whose integers it computes"
+    words = "Write a model for other programs, such as TOSA 1.0, the standard whose integers it computes"
     _add_export(commands.add_parser("export", help=words, description=words + "."))
     words = "Write the table from votes to squared radius"
     _add_table(commands.add_parser("table", help=words, description=words + "."))
@@ -201,7 +202,9 @@ def _add_info(parser: Parser) -> None:
 def _add_export(parser: Parser) -> None:
     parser.set_defaults(call="make:export")
     parser.add_argument("model", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="TOSA flatbuffer to write")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="what to write")
+    words = f"what to write it as (what the suffix of FILE says, else {DEFAULT})"
+    parser.add_argument("--target", choices=tuple(TARGETS), help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     _add_loader(parser)
 

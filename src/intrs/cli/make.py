@@ -17,11 +17,11 @@ COMMON = ("sigma", "dimension", "noise", "n", "alpha", "bound", "overwrite")
 
 
 def export(args: Namespace) -> int:
-    """Write a model as a TOSA flatbuffer."""
-    options = {name: getattr(args, name) for name in ("pixels", "mean", "std", "dialect", "overwrite")}
-    network = api.export(args.model, args.out, **options)
+    """Write a model for other programs."""
+    options = {name: getattr(args, name) for name in ("target", "pixels", "mean", "std", "dialect", "overwrite")}
+    made = api.export(args.model, args.out, **options)
     size = args.out.stat().st_size
-    say(f"{args.out}: TOSA 1.0, {size:,} bytes, of the model with identity {network.identity}")
+    say(f"{args.out}: {made.target.title}, {size:,} bytes, of the model with identity {made.identity}")
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from intrs.errors import ModelError
+from intrs.files import write_whole
 from intrs.network import (
     INT8,
     Add,
@@ -32,6 +33,7 @@ from intrs.network import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -58,6 +60,11 @@ def to_tosa(network: Network, every_tensor: bool = False) -> bytes:
         graph.location = layer.name
         tensors.append(write(layer, graph, *(tensors[i] for i in layer.inputs)))
     return graph.finish(tensors if every_tensor else tensors[-1:])
+
+
+def write_file(network: Network, path: Path) -> None:
+    """Write the network's flatbuffer."""
+    write_whole(path, to_tosa(network))
 
 
 def run_reference(graph: bytes, image: NDArray[Any]) -> list[NDArray[np.int32]]:

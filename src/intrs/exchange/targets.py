@@ -1,0 +1,72 @@
+"""What a network can be written as for other programs. A new target is one entry here, and a module that writes it.
+
+`write_file(network, path, **options)` of that module writes the file, or a folder of files.
+Nothing is imported before it is used: the command line lists the targets without loading what writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from intrs.errors import SettingsError
+from intrs.exact import shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intrs.network import Network
+
+
+@dataclass(frozen=True)
+class Target:
+    """A form in which networks are written."""
+
+    name: str
+    title: str  # what a person calls the format
+    suffix: str  # by which the name of an output tells the target
+    module: str  # under `intrs.exchange`: it has `write_file`
+    options: tuple[str, ...] = ()  # that its `write_file` takes beside the network and the path
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
+    )
+}  # fmt: skip
+DEFAULT = "tosa"
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """What was written: where, as what, and the network of which it was made."""
+
+    path: Path
+    target: Target
+    network: Network
+
+    @property
+    def identity(self) -> str:
+        """Of the network that was exported."""
+        return self.network.identity
+
+
+def target_of(name: str | None, out: Path) -> Target:
+    """The target of this name, or without one that of the output's suffix, or TOSA."""
+    if name is None:
+        return next((t for t in TARGETS.values() if t.suffix and t.suffix == out.suffix.lower()), TARGETS[DEFAULT])
+    if name not in TARGETS:
+        raise SettingsError(f"unknown target {shown(name)}; choose from {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def write(target: Target, network: Network, path: Path, options: dict[str, Any]) -> Exported:
+    """Write the network; raises SettingsError at options that are not the target's."""
+    for name in options:
+        if name not in target.options:
+            known = ", ".join(target.options) or "none"
+            raise SettingsError(f"the target {target.name} has no option {name}; it has {known}")
+    import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
+    return Exported(path, target, network)
