@@ -1,6 +1,7 @@
 """What a network can be written as for other programs. A new target is one entry here, and a module that writes it.
 
-`write_file(network, path, **options)` of that module writes the file, or a folder of files.
+`write_file(network, path, **options)` of that module writes the file, or a folder of files. It returns
+None, or what intrs loads from a file that computes otherwise (`difference.Written`).
 Nothing is imported before it is used: the command line lists the targets without loading what writes them.
 """
 
@@ -16,6 +17,7 @@ from intrs.exact import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from intrs.exchange.difference import Written
     from intrs.network import Network
 
 
@@ -41,11 +43,16 @@ DEFAULT = "tosa"
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """What was written: where, as what, and the network of which it was made."""
+    """What was written: where, as what, and the network of which it was made.
+
+    `written` is there if the file computes otherwise: the network in the file, and how it differs. It is None where
+    the file holds the same integers.
+    """
 
     path: Path
     target: Target
     network: Network
+    written: Written | None = None
 
     @property
     def identity(self) -> str:
@@ -68,5 +75,5 @@ def write(target: Target, network: Network, path: Path, options: dict[str, Any])
         if name not in target.options:
             known = ", ".join(target.options) or "none"
             raise SettingsError(f"the target {target.name} has no option {name}; it has {known}")
-    import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
-    return Exported(path, target, network)
+    written = import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
+    return Exported(path, target, network, written)
