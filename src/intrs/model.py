@@ -17,6 +17,7 @@ from intrs import zoo
 from intrs.errors import ModelError, SettingsError
 from intrs.exact import shown
 from intrs.exchange.convention import Convention
+from intrs.exchange.modelfile import SIGMA
 from intrs.exchange.openfile import open_file
 from intrs.network import Network
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from intrs.float_engine import FloatEngine
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | Network | Model"
-SIGMA = "intrs.sigma"  # a key of a file's metadata: the noise under which its network was trained
 
 
 @dataclass(frozen=True, eq=False)

@@ -205,6 +205,10 @@ def _add_export(parser: Parser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="what to write")
     words = f"what to write it as (what the suffix of FILE says, else {DEFAULT})"
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
+    words = "tflite, onnx: images on which the file is compared with the model (pictures from a fixed seed)"
+    parser.add_argument("--data", metavar="DATA", help=words)
+    words = "tflite, onnx: noise of these images (what the model says)"
+    parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     _add_loader(parser)
 

@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
 COMMON = ("sigma", "dimension", "noise", "n", "alpha", "bound", "overwrite")
 
+EXPORT_OPTIONS = ("data", "sigma")  # of targets
+
 
 def export(args: Namespace) -> int:
     """Write a model for other programs."""
     options = {name: getattr(args, name) for name in ("target", "pixels", "mean", "std", "dialect", "overwrite")}
+    options |= {name: getattr(args, name) for name in EXPORT_OPTIONS if getattr(args, name) is not None}
     made = api.export(args.model, args.out, **options)
     size = args.out.stat().st_size
     say(f"{args.out}: {made.target.title}, {size:,} bytes, of the model with identity {made.identity}")
+    if made.written:
+        say(f"The network in the file has identity {made.written.network.identity}.")
+        say(f"It rounds elsewhere than the model: {made.written.difference}.")
+        say(f"A certificate for the file is one that is made from it: intrs certify {args.out} DATA")
+    if made.target.note:
+        say(made.target.note)
     return 0
 
 

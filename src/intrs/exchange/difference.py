@@ -114,7 +114,7 @@ def _images(data: AnyData, count: int, shape: Shape) -> NDArray[np.uint8]:
     if found.shape[1:] != shape:
         size = " x ".join(map(str, shape))
         raise DataError(f"the model takes images of {size}, and those of the data are {found.shape[1:]}")
-    return found
+    return np.asarray(found, np.uint8)
 
 
 def _pictures(rng: np.random.Generator, count: int, shape: Shape) -> NDArray[np.uint8]:

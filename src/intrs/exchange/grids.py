@@ -7,7 +7,7 @@ computes differently is counted when it is loaded again (`difference`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator  # noqa: TC003 (singledispatch reads the types)
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 2.0**-20  # between scales of a tensor that follow in two ways: multipliers are rounded in each
 SIX = 6.0
+BY_TOSA = "write the network as TOSA"
 SMALLEST = 2.0**-60  # of a scale
 
 
@@ -54,22 +55,23 @@ def titled(layer: Layer, number: int) -> str:
     return f"layer {layer.name or str(number)!r} ({type(layer).__name__})"
 
 
-def grids(network: Network) -> list[Grid]:
+def grids(network: Network, *, six: bool = True) -> list[Grid]:
     """A grid for every tensor, such that every layer computes what its own numbers say, up to rounding.
 
-    Raises Refusal, naming the layer, if its scales or zero points contradict those of others.
+    With `six`, clamps below the largest code must be those of a ReLU6, which then says the scale. Raises Refusal,
+    naming the layer, if its scales or zero points contradict those of others.
     """
     scales, zeros = _Scales(), _Zeros(len(network.layers) + 1)
     for number, layer in enumerate(network.layers, 1):
         try:
-            for scaling in scalings(layer, number):
+            for scaling in (*scalings(layer, number), *(_clamped(layer, number) if six else ())):
                 scales.add(scaling)
             for tensor, zero in zero_points(layer, number):
                 zeros.set(tensor, zero)
             if isinstance(layer, MaxPool | Concat | Pad):
                 zeros.unite(number, *layer.inputs)
         except _ConflictError as error:
-            raise Refusal(f"{error}; write the network as TOSA", titled(layer, number)) from None
+            raise Refusal(f"{error}; {BY_TOSA}", titled(layer, number)) from None
     scales.choose(0, _pixel_step(network))
     return [Grid(rounded(scales.value(tensor)), zeros.get(tensor)) for tensor in range(len(network.layers) + 1)]
 
@@ -87,6 +89,17 @@ def ratio(rescale: Rescale, channel: int = 0) -> float:
     return int(rescale.multiplier[channel]) / 2.0 ** int(rescale.shift[channel])
 
 
+def weight_scales(layer: Conv, source: Grid, target: Grid) -> tuple[float, ...]:
+    """The scales of a layer's weights, one per output channel.
+
+    The scores of a layer that is `wide` have the scale 1, whatever `target` says.
+    """
+    unit = 1.0 if layer.wide else float(target.scale)
+    ratios = [ratio(layer.rescale, i) for i in range(len(layer.rescale.multiplier))]
+    scales = [float(rounded(r * unit / float(source.scale))) if r else 1.0 for r in ratios]
+    return tuple(scales if len(scales) == len(layer.bias) else scales * len(layer.bias))
+
+
 @singledispatch
 def scalings(layer: Layer, output: int) -> Iterator[Scaling]:
     """What a layer says of the scales of its tensors; a Conv says nothing, because its weights have scales."""
@@ -94,15 +107,9 @@ def scalings(layer: Layer, output: int) -> Iterator[Scaling]:
 
 
 @scalings.register
-def _conv(layer: Conv, output: int) -> Iterator[Scaling]:
-    yield from _clamped(layer, output)
-
-
-@scalings.register
 def _add(layer: Add, output: int) -> Iterator[Scaling]:
     for tensor, multiplier in zip(layer.inputs, layer.multipliers, strict=True):
         yield from _ratio(multiplier / 2.0**layer.shift, tensor, output)
-    yield from _clamped(layer, output)
 
 
 @scalings.register
@@ -110,7 +117,6 @@ def _scaled_add(layer: ScaledAdd, output: int) -> Iterator[Scaling]:
     whole = ratio(layer.rescale_sum) * 2.0**layer.left_shift
     for tensor, rescale in zip(layer.inputs, (layer.rescale_a, layer.rescale_b), strict=True):
         yield from _ratio(ratio(rescale) * whole, tensor, output)
-    yield from _clamped(layer, output)
 
 
 @scalings.register
@@ -119,13 +125,11 @@ def _mul(layer: Mul, output: int) -> Iterator[Scaling]:
     for tensor in layer.inputs:
         powers[tensor] = powers.get(tensor, 0) + 1
     yield Scaling(_positive(ratio(layer.rescale)), powers)
-    yield from _clamped(layer, output)
 
 
 @scalings.register
 def _requantise(layer: Requantise, output: int) -> Iterator[Scaling]:
     yield from _ratio(ratio(layer.rescale), layer.inputs[0], output)
-    yield from _clamped(layer, output)
 
 
 @scalings.register(MaxPool)
@@ -137,8 +141,9 @@ def _same(layer: Layer, output: int) -> Iterator[Scaling]:
         yield from _ratio(1.0, tensor, output)
 
 
-@scalings.register
-def _table(layer: CodeTable, output: int) -> Iterator[Scaling]:
+@scalings.register(Conv)
+@scalings.register(CodeTable)
+def _nothing(layer: Layer, output: int) -> Iterator[Scaling]:
     return iter(())
 
 
@@ -163,10 +168,12 @@ def _positive(value: float) -> float:
     return value
 
 
-def _clamped(layer: Conv | Add | ScaledAdd | Mul | Requantise, output: int) -> Iterator[Scaling]:
+def _clamped(layer: Layer, output: int) -> Iterator[Scaling]:
     """A clamp from zero to below the largest code is a ReLU6 in files: it says what the scale is."""
+    if not isinstance(layer, Conv | Add | ScaledAdd | Mul | Requantise) or getattr(layer, "wide", False):
+        return
     low, high = layer.clamp
-    if getattr(layer, "wide", False) or high == INT8[1]:
+    if high == INT8[1]:
         return
     if low not in (layer.output_zero_point, INT8[0]) or high <= layer.output_zero_point:
         raise _ConflictError(f"it clamps codes to {low} .. {high}, which is no ReLU or ReLU6")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from intrs.exchange.convention import Convention
     from intrs.network import Network
 
+SIGMA = "intrs.sigma"  # a key of the metadata: the noise under which the network was trained
+
 
 class ModelFile(ABC):
     """A file that was read and parsed once, and can be lowered to integers."""
@@ -36,7 +38,7 @@ class ModelFile(ABC):
     @property
     @abstractmethod
     def metadata(self) -> Mapping[str, str]:
-        """What the file says of itself, such as intrs.sigma."""
+        """What the file says of itself, such as `SIGMA`."""
 
     @property
     @abstractmethod

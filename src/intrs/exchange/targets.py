@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from intrs.exchange.difference import Written
     from intrs.network import Network
 
+COMPARED = ("data", "sigma")  # the images on which a file is compared with the network, and their noise
+
+IN_FLOATS = (
+    "ONNX Runtime rounds products with float scales, so some of its scores differ from those of any certificate."
+)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -29,6 +35,7 @@ class Target:
     title: str  # what a person calls the format
     suffix: str  # by which the name of an output tells the target
     module: str  # under `intrs.exchange`: it has `write_file`
+    note: str = ""  # what the program that runs the file computes, if it is not said by `difference`
     options: tuple[str, ...] = ()  # that its `write_file` takes beside the network and the path
 
 
@@ -36,8 +43,9 @@ TARGETS = {
     target.name: target
     for target in (
         Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
+        Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED),
     )
-}  # fmt: skip
+}
 DEFAULT = "tosa"
 
 

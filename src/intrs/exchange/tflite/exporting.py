@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from intrs.network import Network, Shape
 
 CHANNELS = 3  # the axis in (batch, height, width, channels)
-BY_TOSA = "write the network as TOSA"
 
 
 @dataclass(frozen=True, eq=False)
-class Exported:
+class Made:
     """A file, and how the scores of the network become the codes that it puts out."""
 
     data: bytes
@@ -47,21 +46,7 @@ class Exported:
         return np.asarray(np.clip(codes, *INT8), np.int32)
 
 
-def write_file(
-    network: Network, path: Path, *, data: AnyData | None = None, sigma: Number | None = None
-) -> Written:
-    """Write the file, once it has been loaded again and compared with the network on noisy images."""
-    images = sample(network, data, sigma)
-    scores = network.scores(images.batch)
-    with refusals_of(path):
-        made = to_tflite(network, scores, {SIGMA: str(sigma)} if sigma else {})
-    loaded = read_tflite(path, made.data).network(Convention())
-    written = Written(loaded, difference(network, loaded, images, made.codes(scores)))
-    write_whole(path, made.data)
-    return written
-
-
-def to_tflite(network: Network, scores: NDArray[np.int32], metadata: Mapping[str, str] | None = None) -> Exported:
+def to_tflite(network: Network, scores: NDArray[np.int32], metadata: Mapping[str, str] | None = None) -> Made:
     """The network as a TFLite file.
 
     Its input is an image of int8 codes, (1, height, width, channels), which a device makes of pixels as
@@ -82,7 +67,7 @@ def to_tflite(network: Network, scores: NDArray[np.int32], metadata: Mapping[str
         except Refusal as refusal:
             raise Refusal(str(refusal), grid.titled(layer, number)) from None
     notes = {KEY: quantiser_text(network.quantiser), **(metadata or {})}
-    return Exported(file.to_bytes(notes), file.grids[-1] if wide else None)
+    return Made(file.to_bytes(notes), file.grids[-1] if wide else None)
 
 
 @dataclass
@@ -121,7 +106,7 @@ class _File:
 @singledispatch
 def emit(layer: Layer, file: _File, number: int) -> int:
     """The operators of a layer; the tensor that they write."""
-    raise Refusal(f"TFLite has no operator for it; {BY_TOSA}")
+    raise Refusal(f"TFLite has no operator for it; {grid.BY_TOSA}")
 
 
 @emit.register
@@ -131,11 +116,11 @@ def _conv(layer: Conv, file: _File, number: int) -> int:
     depthwise = depth == 1 and layer.groups > 1
     if depthwise:
         weights = weights.transpose(3, 1, 2, 0)
-    scales, bias = _weight_scales(layer, file.grids[source], file.grids[number])
+    scales = grid.weight_scales(layer, file.grids[source], file.grids[number])
     silent = layer.rescale.multiplier == 0  # such a channel is its zero point: no weight may speak
     axis = CHANNELS if depthwise else 0
     weights = np.where(silent.reshape(-1 if len(silent) > 1 else 1, *[1] * (3 - axis)), 0, weights)
-    bias = np.where(silent, 0, bias)
+    bias = np.where(silent, 0, layer.bias)
     none = (0,) * outputs
     held = file.graph.constant(weights, "i1", Scale(scales, none, axis), f"{layer.name}/weights")
     products = tuple(float(np.float32(s * float(file.grids[source].scale))) for s in scales)
@@ -170,7 +155,7 @@ def _avg_pool(layer: AvgPool, file: _File, number: int) -> int:
     source, target = layer.inputs[0], file.grids[number]
     padding = _padding(file.shapes[source], layer.kernel, layer.stride, (1, 1), layer.pad)
     if padding is None:
-        raise Refusal(f"its padding is neither SAME nor VALID, and TFLite would count it as values; {BY_TOSA}")
+        raise Refusal(f"its padding is neither SAME nor VALID, and TFLite would count it as values; {grid.BY_TOSA}")
     within = file.tensor(file.shapes[number], file.grids[source], layer.name)
     pooled = _pool("AVERAGE_POOL_2D", layer, file, file.tensors[source], padding, within)
     if target == file.grids[source]:
@@ -247,27 +232,15 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tupl
     return total // 2, total - total // 2
 
 
-def _weight_scales(layer: Conv, source: Grid, target: Grid) -> tuple[tuple[float, ...], NDArray[np.int32]]:
-    """The scales of a layer's weights, one per channel, and its bias.
-
-    With `wide` scores the layer's own output has the scale 1, and the file's output that of `target`: RESCALE of the
-    file is that of the layer, divided by it.
-    """
-    outputs, unit = len(layer.bias), 1.0 if layer.wide else float(target.scale)
-    ratios = [grid.ratio(layer.rescale, i) for i in range(len(layer.rescale.multiplier))]
-    scales = [float(grid.rounded(r * unit / float(source.scale))) if r else 1.0 for r in ratios]
-    return tuple(scales if len(scales) == outputs else scales * outputs), layer.bias
-
-
 def _activation(layer: Conv | Add | Mul | ScaledAdd | Requantise) -> int:
     """The fused activation that clamps as the layer does."""
     low, high = layer.clamp
     if getattr(layer, "wide", False) or layer.clamp == INT8:
         return Activation.NONE
     if low not in (layer.output_zero_point, INT8[0]):
-        raise Refusal(f"it clamps codes to {low} .. {high}, which is no ReLU or ReLU6; {BY_TOSA}")
+        raise Refusal(f"it clamps codes to {low} .. {high}, which is no ReLU or ReLU6; {grid.BY_TOSA}")
     if low != layer.output_zero_point:
-        raise Refusal(f"it clamps codes from above only, to {high}; {BY_TOSA}")
+        raise Refusal(f"it clamps codes from above only, to {high}; {grid.BY_TOSA}")
     return Activation.RELU if high == INT8[1] else Activation.RELU6
 
 

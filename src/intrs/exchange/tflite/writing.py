@@ -1,6 +1,6 @@
 """TFLite files written: a flatbuffer of the tables in `schema`, and a graph of tensors and operators above it.
 
-The graph writes what it is told and checks nothing but names: the tests use it for files that exporters would not write.
+The graph writes what it is told and checks nothing but names, so that tests can write what no exporter would.
 """
 
 from __future__ import annotations
