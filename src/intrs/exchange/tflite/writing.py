@@ -97,7 +97,7 @@ class Graph:
 
     def constant(self, values: Any, kind: str = "i4", scale: Scale | None = None, name: str = "") -> int:
         """A tensor whose values stand in the file."""
-        array = np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<"))
+        array = np.asarray(values, np.dtype(kind).newbyteorder("<"))
         number = self.tensor(array.shape, kind, scale, name)
         self.tensors[number]["buffer"] = self._buffer(array.tobytes())
         return number
