@@ -72,6 +72,11 @@ class Builder:
             raise Refusal("the image is quantised in two different ways; intrs needs a single input quantiser")
         return 0
 
+    def quantised(self, made: Quantiser) -> int:
+        """Tensor 0: the codes of a quantiser whose integers the file holds."""
+        self.quantiser, self.shapes = made, [(made.height, made.width, made.channels)]
+        return 0
+
     def add(self, layer: Layer) -> int:
         """Append a layer; the number of the tensor that it writes."""
         shape = layer.output_shape(*(self.shapes[i] for i in layer.inputs))

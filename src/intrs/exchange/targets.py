@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 COMPARED = ("data", "sigma")  # the images on which a file is compared with the network, and their noise
 
+BY_REFERENCE = (
+    "TFLite Micro and LiteRT's reference kernels compute the integers of the file; delegates may round otherwise."
+)
 IN_FLOATS = (
     "ONNX Runtime rounds products with float scales, so some of its scores differ from those of any certificate."
 )
@@ -43,6 +46,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
+        Target("tflite", "int8 TFLite", ".tflite", "tflite.exporting", BY_REFERENCE, COMPARED),
         Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED),
     )
 }

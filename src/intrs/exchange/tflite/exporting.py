@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange import grids as grid
+from intrs.exchange.convention import Convention
+from intrs.exchange.difference import Written, difference, sample
 from intrs.exchange.integers import Grid, clamped
-from intrs.exchange.refusal import Refusal
+from intrs.exchange.modelfile import SIGMA
+from intrs.exchange.refusal import Refusal, refusals_of
 from intrs.exchange.tflite.pixels import KEY, quantiser_text
+from intrs.exchange.tflite.read import read_tflite
 from intrs.exchange.tflite.schema import Activation, Padding
 from intrs.exchange.tflite.writing import Graph, Scale
+from intrs.files import write_whole
 from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Mul, Pad, Requantise, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from intrs.data import Spec as AnyData
+    from intrs.exact import Number
     from intrs.network import Network, Shape
 
 CHANNELS = 3  # the axis in (batch, height, width, channels)
@@ -44,6 +52,18 @@ class Made:
             return None
         codes = np.rint(scores / float(self.output.scale)) + self.output.zero
         return np.asarray(np.clip(codes, *INT8), np.int32)
+
+
+def write_file(network: Network, path: Path, *, data: AnyData | None = None, sigma: Number | None = None) -> Written:
+    """Write the file, once it has been loaded again and compared with the network on noisy images."""
+    images = sample(network, data, sigma)
+    scores = network.scores(images.batch)
+    with refusals_of(path):
+        made = to_tflite(network, scores, {SIGMA: str(sigma)} if sigma else {})
+    loaded = read_tflite(path, made.data).network(Convention(dialect="tflm"))
+    written = Written(loaded, difference(network, loaded, images, made.codes(scores)))
+    write_whole(path, made.data)
+    return written
 
 
 def to_tflite(network: Network, scores: NDArray[np.int32], metadata: Mapping[str, str] | None = None) -> Made:

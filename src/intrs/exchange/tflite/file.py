@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_OPERATORS = 20_000
 MAX_LINKS = 1024  # tensors that one operator reads or writes
 MAX_RANK = 8
+OURS = "intrs."  # how the names of metadata begin that intrs writes
+LONGEST_NOTE = 2**16  # bytes
 ABSENT = -1  # in place of the number of an optional tensor
 DTYPES: dict[int, str] = {
     TensorType.FLOAT32: "<f4",
@@ -110,6 +112,7 @@ class Graph:
     input: int
     output: int
     size: int  # of the file, in bytes
+    metadata: dict[str, str]  # what the file says of itself under names of intrs
 
     @property
     def is_quantized(self) -> bool:
@@ -126,7 +129,8 @@ def parse_graph(data: bytes) -> Graph:
     if not subgraphs:
         raise Refusal("it holds no graph")
     main = subgraphs[0]  # others are called by control flow, whose operators are refused
-    tensors = _tensors(main["tensors"], model["buffers"], data)
+    contents = [_content(buffer, data) for buffer in model["buffers"]]
+    tensors = tuple(_tensor(table, contents) for table in main["tensors"])
     operators = _operators(main["operators"], model["operator_codes"], tensors)
     inputs, outputs = _numbers(main["inputs"], len(tensors)), _numbers(main["outputs"], len(tensors))
     if len(inputs) != 1:
@@ -134,12 +138,19 @@ def parse_graph(data: bytes) -> Graph:
     if len(outputs) != 1:
         raise Refusal(f"it has {len(outputs)} outputs; intrs needs exactly one, the class scores")
     wanted = _wanted(outputs[0], operators)
-    return Graph(tensors, tuple(op for op in operators if op.number in wanted), inputs[0], outputs[0], len(data))
+    kept = tuple(op for op in operators if op.number in wanted)
+    return Graph(tensors, kept, inputs[0], outputs[0], len(data), _metadata(model["metadata"], contents))
 
 
-def _tensors(tables: list[FlatTable], buffers: list[FlatTable], data: bytes) -> tuple[Tensor, ...]:
-    contents = [_content(buffer, data) for buffer in buffers]
-    return tuple(_tensor(table, contents) for table in tables)
+def _metadata(tables: list[FlatTable], contents: list[NDArray[np.uint8] | None]) -> dict[str, str]:
+    """Texts under names that begin with "intrs."; other metadata is not read."""
+    found: dict[str, str] = {}
+    for table in tables:
+        name, number = table["name"], table["buffer"]
+        data = contents[number] if number < len(contents) else None
+        if name.startswith(OURS) and data is not None and data.size <= LONGEST_NOTE:
+            found[name] = data.tobytes().decode(errors="replace")
+    return found
 
 
 def _content(buffer: FlatTable, data: bytes) -> NDArray[np.uint8] | None:

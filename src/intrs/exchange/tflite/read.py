@@ -22,6 +22,7 @@ from intrs.exchange.refusal import Refusal, refusals_of, shortened
 from intrs.exchange.tflite.border import quantised
 from intrs.exchange.tflite.file import ABSENT, CODES, Graph, Operator, Tensor, parse_graph
 from intrs.exchange.tflite.operators import OPERATORS, Lowering, grid_of
+from intrs.exchange.tflite.pixels import KEY, read_quantiser
 from intrs.exchange.tflite.schema import TensorType
 from intrs.exchange.tflite.values import Constant, Value, View
 from intrs.request import Dialect
@@ -52,7 +53,7 @@ class TfliteFile(ModelFile):
 
     @property
     def metadata(self) -> dict[str, str]:  # noqa: D102 (as inherited)
-        return {}
+        return self.graph.metadata
 
     @property
     def is_quantized(self) -> bool:  # noqa: D102 (as inherited)
@@ -85,7 +86,10 @@ def lower(graph: Graph, asked: Convention) -> Network:
     net = Builder(asked, Budget(graph.size))
     image = View(None, _image_shape(graph), _image_dims(tensor), grid, real=grid is None)
     image = _laid_out(graph, image)
-    if grid is not None:
+    if grid is not None and KEY in graph.metadata and asked.is_default:
+        made = read_quantiser(graph.metadata[KEY], image.shape)
+        image = replace(image, tensor=net.quantised(made), grid=grid)
+    elif grid is not None:
         image = quantised(net, image, grid, of_codes=True)
     network = net.network(_scores(_evaluate(graph, image, net, cast("Dialect", asked.dialect))))
     _ = network.native  # the core proves now that nothing can overflow

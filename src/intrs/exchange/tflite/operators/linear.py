@@ -166,12 +166,12 @@ def _ratios(step: Lowering, weights: Weights, grid: Grid, target: Grid, clamp: C
     connected = step.operator.op == "FULLY_CONNECTED"
     count = weights.values.shape[0]
     one = weights.scales.size == 1
-    if connected and step.dialect == "litert" and not grid.unsigned:
+    if connected and step.dialect == "litert":
         factors = [grid.real * float(scale) / target.real for scale in weights.scales]
         found = {factor: fitted(factor, target.zero, clamp) for factor in set(factors) if factor > 0}
         ratios = [found.get(factor, Ratio(0, 31)) for factor in factors]
         return False, ratios * count if one else ratios
-    if grid.unsigned or (connected and one):  # these kernels multiply the scales of input and weights as float32
+    if grid.unsigned:  # these kernels multiply the scales of input and weights as float32
         factors = [float(grid.scale * scale) / target.real for scale in weights.scales]
     else:
         factors = [grid.real * float(scale) / target.real for scale in weights.scales]
