@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import fuzzing
 import numpy as np
 from fuzzing import FLOATS, INTEGERS, pick
-from intrs.exchange.tflite.flatbuffer import Table, root
 from random_tflite import KINDS, UNSIGNED_KINDS, random_graph
 
+from intrs.exchange.tflite.flatbuffer import Table, root
 from intrs.exchange.tflite.schema import BUILTINS, OPTIONS, TABLES
 from intrs.exchange.tflite.writing import flatbuffer
 
@@ -33,15 +33,15 @@ OPTION_KINDS = {number: name for name, number in OPTIONS.items()}
 def seeds(folder: Path) -> list[bytes]:
     """Good files to start from: every operator, and files of others."""
     found = [path.read_bytes() for path in sorted(FILES.glob("*.tflite"))]
-    for i, first in enumerate([*KINDS, *KINDS]):
-        found.append(random_graph(np.random.default_rng([1, i]), first).data)
+    for i, first in enumerate([*KINDS, *KINDS, *KINDS]):
+        found.append(random_graph(np.random.default_rng([1, i]), first, noted=i >= len(KINDS)).data)
     for i, first in enumerate(UNSIGNED_KINDS):
         found.append(random_graph(np.random.default_rng([2, i]), first, unsigned=True).data)
     return found
 
 
 def unpacked(table: Table, kind: str) -> Values:
-    """A table of a file, and all below it, as the writer takes them; what is at its default is left out."""
+    """A table of a file, and all below it, as the writer takes them."""
     found: Values = {}
     for name, field in TABLES[kind].items():
         if field.kind == "options":
@@ -55,7 +55,7 @@ def unpacked(table: Table, kind: str) -> Values:
             found[name] = unpacked(value, field.kind)
         elif isinstance(value, list):
             found[name] = [unpacked(item, field.kind[1:-1]) for item in value]
-        elif not isinstance(value, np.ndarray) or value.size:
+        elif value is not None and not (isinstance(value, np.ndarray) and not value.size):
             found[name] = value.copy() if isinstance(value, np.ndarray) else value
     return found
 

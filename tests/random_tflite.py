@@ -9,11 +9,13 @@ Scales are drawn so that codes spread over the int8 range: a graph of saturated 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from intrs.exchange.tflite.pixels import KEY
 from intrs.exchange.tflite.schema import Activation, Padding
 from intrs.exchange.tflite.writing import Graph, Scale
 
@@ -343,8 +345,8 @@ class Drawing:
         window = {"filter_height": x.shape[1], "filter_width": x.shape[2], "padding": int(Padding.VALID)}
         return self.result(name, [x.number], out, stride_h=1, stride_w=1, **window)
 
-    def finish(self, scores: Tensor) -> RandomGraph:
-        """The file; sometimes SOFTMAX or DEQUANTIZE stands behind the scores."""
+    def finish(self, scores: Tensor, noted: bool = False) -> RandomGraph:
+        """The file, sometimes with SOFTMAX or DEQUANTIZE behind the scores; `noted`: metadata hold a quantiser."""
         last, way = scores.number, self.rng.random()
         if way < 0.2:
             last = self.graph.tensor(scores.shape, self.kind, Scale((1 / 256,), (0 if self.unsigned else -128,)))
@@ -360,9 +362,15 @@ class Drawing:
             self.names.append("ARG_MAX")
         image, names = self.made[0].number, tuple(str(self.graph.tensors[t.number]["name"]) for t in self.made[1:])
         opened = self.graph.to_bytes([image], [t.number for t in self.made[1:]])
-        if self.rng.random() < 0.2:
+        notes = {KEY: self.quantiser().encode()} if noted else {}
+        if not noted and self.rng.random() < 0.2:
             image = self.float_image()
-        return RandomGraph(self.graph.to_bytes([image], [last]), opened, names, tuple(self.names), self.unsigned)
+        return RandomGraph(self.graph.to_bytes([image], [last], notes), opened, names, tuple(self.names), self.unsigned)
+
+    def quantiser(self) -> str:
+        """Pixels less 128 are the codes, to which the first tensor's scale and zero point say nothing."""
+        rows = {"low": 0, "high": 255, "multiplier": 1, "offset": -128}
+        return json.dumps({name: [value] * self.made[0].shape[3] for name, value in rows.items()} | {"shift": 0})
 
     def float_image(self) -> int:
         """An image of floats, which QUANTIZE makes codes of."""
@@ -396,7 +404,9 @@ ENDS = ("FULLY_CONNECTED", "RESHAPE", "SQUEEZE", "SOFTMAX", "DEQUANTIZE", "ARG_M
 UNSIGNED_KINDS = ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "PAD")
 
 
-def random_graph(rng: np.random.Generator, first: str = "", unsigned: bool = False, most: int = 4) -> RandomGraph:
+def random_graph(
+    rng: np.random.Generator, first: str = "", unsigned: bool = False, most: int = 4, noted: bool = False
+) -> RandomGraph:
     """A graph of 1 to `most` random operators, of which `first` is the first, and a head."""
     drawing = Drawing(rng, unsigned)
     kinds = UNSIGNED_KINDS if unsigned else tuple(KINDS)
@@ -406,7 +416,7 @@ def random_graph(rng: np.random.Generator, first: str = "", unsigned: bool = Fal
         if name == "CONCATENATION" and x.shape[3] > MOST_CHANNELS:
             continue
         KINDS[name](drawing, x)
-    return drawing.finish(drawing.head())
+    return drawing.finish(drawing.head(), noted)
 
 
 def tensors_of(graph: RandomGraph, codes: NDArray[Any], dialect: str) -> dict[str, NDArray[Any]]:
