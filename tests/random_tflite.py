@@ -426,7 +426,7 @@ def tensors_of(graph: RandomGraph, codes: NDArray[Any], dialect: str) -> dict[st
 
 
 def _litert(graph: RandomGraph, codes: NDArray[Any]) -> list[NDArray[Any]]:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # type: ignore[import-untyped]
 
     kernels = OpResolverType.BUILTIN_REF
     interpreter = Interpreter(model_content=graph.open_data, experimental_op_resolver_type=kernels)
@@ -437,7 +437,7 @@ def _litert(graph: RandomGraph, codes: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _micro(graph: RandomGraph, codes: NDArray[Any]) -> list[NDArray[Any]]:
-    from tflite_micro.python.tflite_micro import runtime
+    from tflite_micro.python.tflite_micro import runtime  # type: ignore[import-untyped]
 
     interpreter = runtime.Interpreter.from_bytes(graph.open_data)
     interpreter.set_input(codes, 0)

@@ -149,8 +149,18 @@ def test_a_scale_that_is_next_to_nothing_is_refused() -> None:
     bias = graph.constant([0, 0], "i4", Scale((1.0,), (0,)))
     window = {"padding": 1, "stride_h": 1, "stride_w": 1, "fused_activation_function": 3}
     graph.operator("CONV_2D", [image, weights, bias], [scores], **window)
-    with pytest.raises(Refusal, match=r"the scale .* of its output is absurd"):
+    with pytest.raises(Refusal, match=r"has the scale 1.4.*e-45 or a zero point"):
         lowered(graph.to_bytes([image], [scores]), "tflm")
+
+
+def test_an_exponential_beyond_float32_saturates() -> None:
+    graph = Graph()
+    image = graph.tensor((1, 1, 1, 4), "i1", Scale((1.0,), (0,)))
+    power = graph.tensor((1, 1, 1, 4), "i1", Scale((0.5,), (-128,)), "power")
+    graph.operator("EXP", [image], [power])
+    data = graph.to_bytes([image], [power])
+    found = RandomGraph(data, data, ("power",), ("EXP",), False)
+    compare(found, lowered(data, "litert"), np.array([[[-10, 1, 100, 300]]]), "litert", "scalar")
 
 
 def test_fuzzed_files_give_a_network_or_a_model_error(tmp_path: Path) -> None:

@@ -59,11 +59,7 @@ class Grid:
         """The code of a bound, as the kernels round it; the default if there is no bound."""
         if value is None:
             return default
-        with np.errstate(over="ignore"):
-            steps = float(np.float32(value) / self.scale)
-        if not math.isfinite(steps):
-            raise Refusal(f"the scale {self.real:g} of its output is absurd")
-        return clamped(away(steps) + self.zero, INT8)
+        return clamped(away(float(np.float32(value) / self.scale)) + self.zero, INT8)
 
 
 def away(value: float) -> int:

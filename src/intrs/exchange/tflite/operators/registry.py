@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 FLOAT = "it computes with floats; convert the model to full integer quantisation (docs/tflite.md)"
 ONE = Rescale(np.array([1 << 30], np.int32), np.array([30], np.int8))  # RESCALE by exactly one
+SCALES = 2.0**-60, 2.0**30  # the smallest and the largest of codes: what follows from them must fit float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def grid_of(tensor: Tensor) -> Grid:
         raise Refusal(f"its tensor {name!r} must have exactly one scale and zero point")
     unsigned = tensor.type == TensorType.UINT8
     scale, zero = found.scales[0], int(found.zeros[0]) - (UNSIGNED if unsigned else 0)
-    if not (isfinite(scale) and scale > 0) or not INT8[0] <= zero <= INT8[1]:
+    if not SCALES[0] <= scale <= SCALES[1] or not INT8[0] <= zero <= INT8[1]:
         raise Refusal(f"its tensor {name!r} has the scale {scale} or a zero point that its type cannot hold")
     return Grid(scale, zero, unsigned)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from intrs.exchange.tflite.values import View
 
 RELUS = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+FAR = 2.0**20  # beyond every code
 
 
 def table(function: Callable[[int], int]) -> NDArray[np.int8]:
@@ -40,7 +41,9 @@ def _looked_up(grid: Grid, target: Grid, function: Callable[[float], float]) -> 
 
     def result(code: int) -> int:
         value = grid.scale * np.float32(code - grid.zero)
-        return away(float(np.float32(function(float(value))) * inverse)) + target.zero
+        with np.errstate(over="ignore"):  # infinity is the largest code, as for the kernel
+            steps = float(np.float32(function(float(value))) * inverse)
+        return away(min(max(steps, -FAR), FAR)) + target.zero
 
     return table(result)
 
