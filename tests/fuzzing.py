@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -120,5 +121,6 @@ def main(description: str, fuzzed: Fuzzed) -> int:
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, too_slow)
+    warnings.simplefilter("error")  # an overflow that NumPy warns of is one that nobody thought of
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     return 1 if run(fuzzed, options.count, options.seconds, options.seed, options.keep) else 0

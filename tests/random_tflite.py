@@ -220,7 +220,7 @@ class Drawing:
         """Another tensor that broadcasts with x: one of the same shape, a pixel, or x itself."""
         same = [t for t in self.made if t.shape == x.shape and t.number != x.number]
         if same and self.rng.random() < 0.7:
-            return self.pick(same)
+            return same[int(self.rng.integers(len(same)))]
         if self.rng.random() < 0.5:
             return self.mean(x, keep=True)
         return self.convolution_like(x)
