@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from intrs.exchange.tflite.pixels import KEY
 from intrs.exchange.tflite.schema import Activation, Padding
@@ -423,6 +424,12 @@ def tensors_of(graph: RandomGraph, codes: NDArray[Any], dialect: str) -> dict[st
     """All tensors of codes, by name, for one image of codes (1, height, width, channels)."""
     run = {"litert": _litert, "tflm": _micro}[dialect]
     return dict(zip(graph.names, run(graph, codes), strict=True))
+
+
+def need_oracles() -> None:
+    """Skip a test where the reference kernels are not installed."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: pip install ai-edge-litert")
+    pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: pip install tflite-micro")
 
 
 def _litert(graph: RandomGraph, codes: NDArray[Any]) -> list[NDArray[Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from random_tflite import ENDS, KINDS, UNSIGNED_KINDS, RandomGraph, random_graph, tensors_of
+from random_tflite import ENDS, KINDS, UNSIGNED_KINDS, RandomGraph, need_oracles, random_graph, tensors_of
 
 from intrs._core import kernel_names
 from intrs.exchange import builder
@@ -23,8 +23,7 @@ from intrs.exchange.tflite.writing import Graph, Scale
 if TYPE_CHECKING:
     from intrs.network import Network
 
-pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed: pip install ai-edge-litert")
-pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: pip install tflite-micro")
+need_oracles()
 
 DIALECTS = ("tflm", "litert")
 GRAPHS = 340  # of int8, each in both dialects

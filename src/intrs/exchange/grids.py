@@ -25,6 +25,7 @@ from intrs.network import (
     CodeTable,
     Concat,
     Conv,
+    Gather,
     Layer,
     MaxPool,
     Mul,
@@ -68,7 +69,7 @@ def grids(network: Network, *, six: bool = True) -> list[Grid]:
                 scales.add(scaling)
             for tensor, zero in zero_points(layer, number):
                 zeros.set(tensor, zero)
-            if isinstance(layer, MaxPool | Concat | Pad):
+            if isinstance(layer, MaxPool | Concat | Pad | Gather):
                 zeros.unite(number, *layer.inputs)
         except _ConflictError as error:
             raise Refusal(f"{error}; {BY_TOSA}", titled(layer, number)) from None
@@ -136,6 +137,7 @@ def _requantise(layer: Requantise, output: int) -> Iterator[Scaling]:
 @scalings.register(AvgPool)
 @scalings.register(Concat)
 @scalings.register(Pad)
+@scalings.register(Gather)
 def _same(layer: Layer, output: int) -> Iterator[Scaling]:
     for tensor in layer.inputs:
         yield from _ratio(1.0, tensor, output)

@@ -22,7 +22,7 @@ from intrs.exchange.modelfile import SIGMA
 from intrs.exchange.onnx.read import read_onnx
 from intrs.exchange.refusal import Refusal, refusals_of
 from intrs.files import write_whole
-from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Mul, Pad, Requantise, ScaledAdd
+from intrs.network import INT8, Add, AvgPool, Concat, Conv, Gather, Layer, MaxPool, Mul, Pad, Requantise, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -182,6 +182,16 @@ def _requantise(layer: Requantise, file: _File, number: int) -> str:
 @emit.register
 def _concat(layer: Concat, file: _File, number: int) -> str:
     return file.result(file.node("Concat", file.inputs(layer), axis=1), number)
+
+
+@emit.register
+def _gather(layer: Gather, file: _File, number: int) -> str:
+    """Gather along every axis of which something is chosen."""
+    value = file.values[layer.inputs[0]]
+    for axis, chosen in ((2, layer.rows), (3, layer.columns), (1, layer.channels)):
+        if len(chosen):
+            value = file.node("Gather", [value, file.constant(chosen, "i8")], axis=axis)
+    return file.result(value, number)
 
 
 @emit.register

@@ -24,7 +24,7 @@ from intrs.exchange.tflite.read import read_tflite
 from intrs.exchange.tflite.schema import Activation, Padding
 from intrs.exchange.tflite.writing import Graph, Scale
 from intrs.files import write_whole
-from intrs.network import INT8, Add, AvgPool, Concat, Conv, Layer, MaxPool, Mul, Pad, Requantise, ScaledAdd
+from intrs.network import INT8, Add, AvgPool, Concat, Conv, Gather, Layer, MaxPool, Mul, Pad, Requantise, ScaledAdd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -198,6 +198,19 @@ def _concat(layer: Concat, file: _File, number: int) -> int:
 @emit.register
 def _pad(layer: Pad, file: _File, number: int) -> int:
     return _frame(layer, file, layer.pad, layer.value)
+
+
+@emit.register
+def _gather(layer: Gather, file: _File, number: int) -> int:
+    """GATHER along every axis of which something is chosen."""
+    shape, x = list(file.shapes[layer.inputs[0]]), file.tensors[layer.inputs[0]]
+    for axis, chosen in enumerate((layer.rows, layer.columns, layer.channels)):
+        if len(chosen):
+            shape[axis] = len(chosen)
+            found = file.tensor(shape, file.grids[number], f"{layer.name}/{axis}")
+            file.graph.operator("GATHER", [x, file.graph.constant(chosen)], [found], axis=axis + 1)
+            x = found
+    return x
 
 
 def _frame(layer: Layer, file: _File, pad: Sequence[int], value: int) -> int:
