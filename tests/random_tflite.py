@@ -306,7 +306,7 @@ class Drawing:
         return self.result("QUANTIZE", [x.number], out)
 
     def rectify(self, name: str, x: Tensor) -> Tensor:
-        same = name == "RELU6" or self.rng.random() < 0.3  # TFLite Micro's RELU6 takes the scale of its input
+        same = self.rng.random() < 0.3
         scale = x.scale if same else x.scale * 2.0 ** float(self.rng.uniform(-1, 1))
         out = self.tensor(x.shape, scale, x.zero if same else self.zero())
         options = {"alpha": float(self.rng.uniform(0.01, 0.5))} if name == "LEAKY_RELU" else {}
