@@ -163,6 +163,8 @@ class Drawing:
             options = {"padding": int(Padding.VALID), "stride_h": 1, "stride_w": 1}
         outputs = outputs or int(self.rng.integers(1, 10))
         depth = x.shape[3]
+        if kernel is None and depth > 1 and self.rng.random() < 0.15:  # groups of channels
+            outputs, depth = 2 * depth, max(d for d in range(1, depth) if depth % d == 0)
         held, added, scale = self.weights((outputs, *found, depth), 0, found[0] * found[1] * depth, x)
         return self.linear("CONV_2D", x, [held, added], (1, *size, outputs), scale, options)
 
@@ -194,18 +196,19 @@ class Drawing:
                 quantization["scale"] = (quantization["scale"] * np.float32(factor)).astype(np.float32)
 
     def fully_connected(self, x: Tensor, outputs: int = 0) -> Tensor:
-        """FULLY_CONNECTED of all values of an image, one scale for all weights."""
+        """FULLY_CONNECTED of all values of an image."""
         terms = int(np.prod(x.shape))
         if len(x.shape) != 2 and self.rng.random() < 0.5:
             x = self.flatten(x)
         outputs = outputs or int(self.rng.integers(2, 8))
-        state = self.unsigned
-        held, added, scale = self.one_scale((outputs, terms), terms, x)
-        assert self.unsigned == state
+        per_channel = not self.unsigned and self.rng.random() < 0.2
+        make = self.weights if per_channel else self.one_scale
+        held, added, scale = make((outputs, terms), 0, terms, x)
         return self.linear("FULLY_CONNECTED", x, [held, added], (1, outputs), scale, {})
 
-    def one_scale(self, shape: tuple[int, int], terms: int, x: Tensor) -> tuple[int, int, float]:
-        held, added, scale = self.weights(shape, 0, terms, x)
+    def one_scale(self, shape: tuple[int, ...], axis: int, terms: int, x: Tensor) -> tuple[int, int, float]:
+        """Weights with one scale for all."""
+        held, added, scale = self.weights(shape, axis, terms, x)
         for number in (held, added):
             if number >= 0:
                 quantization = self.graph.tensors[number]["quantization"]
@@ -233,13 +236,22 @@ class Drawing:
         options = {"padding": int(Padding.SAME), "stride_h": 1, "stride_w": 1}
         return self.linear("CONV_2D", x, [held, added], x.shape, scale, options)
 
+    def stored(self, x: Tensor) -> Tensor:
+        """A constant for one side of ADD, SUB or MUL: a number for all, or one per channel."""
+        depth = x.shape[3]
+        shape = self.pick(((), (1,), (depth,), (1, 1, 1, depth)))
+        scale, zero = self.scale(), self.zero()
+        low, high = (0, 256) if self.unsigned else (-128, 128)
+        number = self.graph.constant(self.rng.integers(low, high, shape), self.kind, Scale((scale,), (zero,)))
+        return Tensor(number, shape, scale, zero)
+
     def two(self, name: str, x: Tensor) -> Tensor:
-        y = self.partner(x)
+        y = self.stored(x) if self.rng.random() < 0.25 else self.partner(x)
         pair = (x, y) if self.rng.random() < 0.5 else (y, x)
         scale = max(x.scale, y.scale) * 2.0 ** float(self.rng.uniform(-0.5, 1.5))
         if name == "MUL":
             scale = x.scale * y.scale * 2.0 ** float(self.rng.uniform(4, 7))
-        shape = tuple(map(max, x.shape, y.shape))
+        shape = np.broadcast_shapes(x.shape, y.shape)
         activation = int(self.pick(ACTIVATIONS))
         out = self.tensor(shape, scale, self.zero())
         return self.result(name, [t.number for t in pair], out, fused_activation_function=activation)
