@@ -17,7 +17,7 @@ import numpy as np
 from fuzzing import FLOATS, INTEGERS, pick
 from random_tflite import KINDS, UNSIGNED_KINDS, random_graph
 
-from intrs.exchange.tflite.flatbuffer import Table, root
+from intrs.exchange.tflite.flatbuffer import FlatTable, root
 from intrs.exchange.tflite.schema import BUILTINS, OPTIONS, TABLES
 from intrs.exchange.tflite.writing import flatbuffer
 
@@ -40,7 +40,7 @@ def seeds(folder: Path) -> list[bytes]:
     return found
 
 
-def unpacked(table: Table, kind: str) -> Values:
+def unpacked(table: FlatTable, kind: str) -> Values:
     """A table of a file, and all below it, as the writer takes them."""
     found: Values = {}
     for name, field in TABLES[kind].items():
@@ -51,7 +51,7 @@ def unpacked(table: Table, kind: str) -> Values:
                 found[name] = (OPTION_KINDS[number], unpacked(options, OPTION_KINDS[number]))
             continue
         value = table[name]
-        if isinstance(value, Table):
+        if isinstance(value, FlatTable):
             found[name] = unpacked(value, field.kind)
         elif isinstance(value, list):
             found[name] = [unpacked(item, field.kind[1:-1]) for item in value]

@@ -152,6 +152,14 @@ def test_a_scale_that_is_next_to_nothing_is_refused() -> None:
         lowered(graph.to_bytes([image], [scores]), "tflm")
 
 
+def test_a_concatenation_of_nothing_is_refused() -> None:
+    graph = Graph()
+    image, scores = (graph.tensor((1, 1, 1, 2), "i1", Scale((1.0,), (0,))) for _ in range(2))
+    graph.operator("CONCATENATION", [], [scores], axis=3)
+    with pytest.raises(Refusal, match="it joins nothing"):
+        lowered(graph.to_bytes([image], [scores]), "tflm")
+
+
 def test_an_exponential_beyond_float32_saturates() -> None:
     graph = Graph()
     image = graph.tensor((1, 1, 1, 4), "i1", Scale((1.0,), (0,)))

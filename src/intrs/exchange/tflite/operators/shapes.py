@@ -259,8 +259,8 @@ def _concatenation(step: Lowering) -> Value:
     options = step.options("ConcatenationOptions")
     if all(isinstance(value, Constant) for value in step.inputs):
         arrays = [step.constant(number).array for number in range(len(step.inputs))]
-        if any(array.ndim != 1 or array.size > 64 for array in arrays):
-            raise Refusal("it joins constants that are no shapes")
+        if not arrays or any(array.ndim != 1 or array.size > 64 for array in arrays):
+            raise Refusal("it joins nothing, or constants that are no shapes")
         return Constant(np.concatenate(arrays))
     if options["fused_activation_function"]:
         raise Refusal("its fused activation is not supported")
