@@ -184,7 +184,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "relu": lambda: closed(conv(0, (4, 3, 3, 2), output_zero_point=-20, clamp=(-20, 127)), input_zero_point=-20),
     "relu6": lambda: closed(conv(0, (4, 3, 3, 2), output_zero_point=-128, clamp=(-128, 90)), input_zero_point=-128),
     "a channel that is constant": lambda: closed(
-        conv(0, (2, 3, 3, 2), rescale=Rescale(np.array([0, 1 << 30]), np.array([40, 41])))
+        conv(0, (2, 3, 3, 2), rescale=Rescale(np.array([0, 1 << 30]), np.array([40, 39])))
     ),
     "add": lambda: closed(FIRST, conv(1, (4, 1, 1, 4), 2), Add((1, 2), (500, 300), (0, 0), 9, 5), input_zero_point=5),
     "scaled add": lambda: closed(
