@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from intrs import job as jobs
 from intrs import results
-from intrs.adaptive import SpendingRule
+from intrs.adaptive import SpendingRule, stages_of
 from intrs.certificate import Certifier
 from intrs.data import open_data
 from intrs.driver import work
@@ -293,7 +293,7 @@ def adaptive_table(
     if path:
         check_new(path, overwrite=overwrite)
     certifier = Certifier(Noise.of(noise, sigma), dimension, n, alpha, bound)
-    rule = jobs.stages_of(certifier, radii, give_up=give_up).rules(certifier)[-1]
+    rule = stages_of(certifier, radii, give_up=give_up).rules(certifier)[-1]
     assert isinstance(rule, SpendingRule)
     _check_certifies(bool(rule.tables.thresholds), certifier)
     if path:

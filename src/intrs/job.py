@@ -6,12 +6,11 @@ import os
 import platform
 import time
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.adaptive import GIVE_UP, Stages
+from intrs.adaptive import Stages, stages_of
 from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, least_wins
 from intrs.data import Images, open_data
@@ -33,14 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from intrs.adaptive import Rule
-    from intrs.exact import Number
     from intrs.float_engine import FloatEngine
     from intrs.progress import OnProgress
     from intrs.request import Request
     from intrs.votes import Classifier
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
-MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
 MOST_RECOUNTED = 2000  # samples, when a run is resumed, beyond those of one line
 
 
@@ -353,21 +350,3 @@ def _stages(request: Certify | Predict, certifier: Certifier) -> Stages | None:
     if not isinstance(request, Certify) or not request.adaptive:
         return None
     return stages_of(certifier, request.radii, request.precision, request.give_up)
-
-
-def stages_of(
-    certifier: Certifier, radii: Sequence[Number], precision: Number | None = None, give_up: Number | None = None
-) -> Stages:
-    """One stage with at most the certifier's samples; without radii or precision it decides all quarters."""
-    if precision is not None and give_up is not None:
-        raise SettingsError("give_up is for radii; a run with a precision has no use for it")
-    wanted = radii or ([] if precision is not None else _every_quarter(certifier))
-    return Stages.of(certifier.n, wanted, precision, GIVE_UP if give_up is None else give_up)
-
-
-def _every_quarter(certifier: Certifier) -> list[Fraction]:
-    """The radii of the closing table: 0, which is the class itself, and the quarters that the setting can certify."""
-    largest, radii = certifier.largest() or 0, [Fraction(0)]
-    while squared(radii[-1] + Fraction(1, 4)) <= largest and len(radii) < MOST_QUARTERS:
-        radii.append(radii[-1] + Fraction(1, 4))
-    return radii

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
-from intrs.adaptive.tables import STEP
+from intrs.adaptive.tables import STEP, squared
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import Count, Number, parse_count, parse_fraction, parse_percent
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 GIVE_UP = Fraction(7, 10)
 MOST_RADII, MOST_STAGES, LARGEST_RADIUS = 100, 20, 100
+MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
 NUMBER = r"\d{1,18}(?:/\d{1,18})?"
 TEXT = re.compile(rf"n=(\d{{1,9}}) (?:radii=({NUMBER}(?:,{NUMBER})*) give_up=({NUMBER})|precision=({NUMBER}))")
 
@@ -142,6 +143,24 @@ def _rules(stages: Stages, certifier: Certifier) -> tuple[Rule, ...]:
     for stage in stages.stages:
         found.append(_rule(stage, certifier.for_samples(stage.n), doublings(first.n, stage.n), first.radii))
     return tuple(found)
+
+
+def stages_of(
+    certifier: Certifier, radii: Sequence[Number], precision: Number | None = None, give_up: Number | None = None
+) -> Stages:
+    """One stage with at most the certifier's samples; without radii or precision it decides all quarters."""
+    if precision is not None and give_up is not None:
+        raise SettingsError("give_up is for radii; a run with a precision has no use for it")
+    wanted = radii or ([] if precision is not None else _every_quarter(certifier))
+    return Stages.of(certifier.n, wanted, precision, GIVE_UP if give_up is None else give_up)
+
+
+def _every_quarter(certifier: Certifier) -> list[Fraction]:
+    """The radii of the closing table: 0, which is the class itself, and the quarters that the setting can certify."""
+    largest, radii = certifier.largest() or 0, [Fraction(0)]
+    while squared(radii[-1] + Fraction(1, 4)) <= largest and len(radii) < MOST_QUARTERS:
+        radii.append(radii[-1] + Fraction(1, 4))
+    return radii
 
 
 def doublings(first: int, most: int) -> tuple[int, ...]:

@@ -1,0 +1,10 @@
+/* What a project may set. `intrs export --target c` writes a file of this name with the network's own numbers. */
+#ifndef INTRS_CONFIG_H
+#define INTRS_CONFIG_H
+
+/* Classes of the largest network that is opened: every run holds a count per class. */
+#ifndef INTRS_MOST_CLASSES
+#define INTRS_MOST_CLASSES 64
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/* Runs networks that it reads from the standard input through the device runtime, for tests/test_device.py: commands as
+ * little-endian words, one line of answers each. Memory is taken in exact sizes, so that AddressSanitizer sees every
+ * step outside. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "intrs_data.h"
+
+enum { END, OPEN, CLASSIFY, VOTES, RUN, BAD };
+
+typedef struct {
+  void *data, *arena;
+  intrs_net net;
+  intrs_status status;
+} device;
+
+static void take(void* to, size_t bytes) {
+  if (bytes && fread(to, 1, bytes, stdin) != bytes) exit(3);
+}
+
+static uint32_t word(void) {
+  uint32_t value;
+  take(&value, sizeof value);
+  return value;
+}
+
+static void* bytes_of(uint32_t* count) {
+  void* found;
+  *count = word();
+  found = malloc(*count ? *count : 1);
+  if (!found) exit(4);
+  take(found, *count);
+  return found;
+}
+
+static void close_device(device* d) {
+  free(d->data);
+  free(d->arena);
+  memset(d, 0, sizeof *d);
+}
+
+static void open_device(device* d) {
+  uint32_t bytes, arena;
+  close_device(d);
+  d->data = bytes_of(&bytes);
+  arena = (uint32_t)intrs_arena_bytes(d->data, bytes);
+  if (arena > 1u << 26) arena = 0; /* mutated constants ask for anything */
+  d->arena = malloc(arena ? arena : 1);
+  if (!d->arena) exit(4);
+  memset(d->arena, 0x5a, arena); /* what lies there must not matter */
+  d->status = intrs_open(&d->net, d->data, bytes, d->arena, arena);
+  printf("%d %u\n", (int)d->status, (unsigned)arena);
+}
+
+static void classify(device* d) {
+  uint32_t bytes, label = 0, i;
+  uint8_t* image = (uint8_t*)bytes_of(&bytes);
+  const intrs_status status =
+      d->status == INTRS_OK ? intrs_classify(&d->net, image, bytes, &label) : INTRS_BAD_ARGUMENT;
+  printf("%d %u", (int)status, (unsigned)label);
+  for (i = 0; status == INTRS_OK && i < intrs_classes(&d->net); ++i) printf(" %d", (int)intrs_score(&d->net, i));
+  printf("\n");
+  free(image);
+}
+
+/* Continues a run in steps; between them it is saved, forgotten and restored, and the arena is overwritten. */
+static intrs_status go_on(device* d, intrs_run* run, const uint8_t* image, uint32_t bytes, uint32_t step) {
+  intrs_status status = INTRS_MORE;
+  uint8_t* saved = (uint8_t*)malloc(INTRS_SAVED_BYTES);
+  if (!saved) exit(4);
+  while (status == INTRS_MORE) {
+    status = intrs_next(&d->net, run, image, bytes, step);
+    if (status != INTRS_MORE) break;
+    if (intrs_save(run, saved, INTRS_SAVED_BYTES) != INTRS_OK) exit(5);
+    memset(run, 0xee, sizeof *run);
+    memset(d->arena, 0xa5, intrs_header_of(d->net.data)->arena_bytes);
+    if (intrs_restore(&d->net, run, saved, INTRS_SAVED_BYTES) != INTRS_OK) exit(6);
+  }
+  free(saved);
+  return status;
+}
+
+static void run_device(device* d, uint32_t command) {
+  uint8_t seed[32], *image;
+  uint32_t index, bytes, mode, step, count = 0, i;
+  uint64_t first = 0;
+  intrs_run run;
+  intrs_answer answer;
+  intrs_status status;
+  memset(&run, 0, sizeof run);
+  take(seed, sizeof seed);
+  index = word();
+  mode = word();
+  step = word();
+  if (command == VOTES) {
+    take(&first, sizeof first);
+    count = word();
+  }
+  image = (uint8_t*)bytes_of(&bytes);
+  status = d->status;
+  if (status == INTRS_OK) {
+    status = command == VOTES ? intrs_begin_votes(&d->net, &run, seed, index, first, count)
+                              : intrs_begin(&d->net, &run, (intrs_mode)mode, seed, index);
+  }
+  if (status == INTRS_OK) status = go_on(d, &run, image, bytes, step);
+  if (status == INTRS_OK) status = intrs_result(&d->net, &run, &answer);
+  printf("%d", (int)status);
+  if (status == INTRS_OK) {
+    printf(" %u %u %u %u %u", (unsigned)answer.decided, (unsigned)answer.label, (unsigned)answer.votes,
+           (unsigned)answer.samples, (unsigned)answer.radius_sq);
+    for (i = 0; i < intrs_classes(&d->net); ++i) printf(" %u", (unsigned)run.counts[i]);
+  }
+  printf("\n");
+  free(image);
+}
+
+int main(void) {
+  device d;
+  uint32_t command;
+  memset(&d, 0, sizeof d);
+  while ((command = word()) != END) {
+    if (command == OPEN) {
+      open_device(&d);
+    } else if (command == CLASSIFY) {
+      classify(&d);
+    } else if (command == VOTES || command == RUN) {
+      run_device(&d, command);
+    } else {
+      return 2;
+    }
+  }
+  close_device(&d);
+  return 0;
+}
