@@ -52,10 +52,11 @@ typedef struct {
 } intrs_window;
 
 /* Weights are int8. Where `by_channel` (one input and one output channel per group): [ky][kx][channel]. Otherwise runs
- * of what lies side by side in the input, [output][ky][run of the row][run]: a whole kernel row if there is one group
- * and no dilation, else the channels of a group. Runs are filled up with zeros to multiples of 4, and every four
- * weights lie in the order 0 2 1 3, so that SXTB16 of a word and of the word turned by 8 bits gives the pairs (0, 1),
- * (2, 3). */
+ * of what lies side by side in the input: a whole kernel row if there is one group and no dilation, else the channels
+ * of a group. The outputs of a group go in pairs, and the last one alone if their number is odd: [pair][ky][run of the
+ * row][four of the run][output of the pair][4] Runs are filled up with zeros to multiples of 4, and every four weights
+ * lie in the order 0 2 1 3, so that SXTB16 of a word, and of the word turned by 8 bits, gives the pairs (0, 1) and (2,
+ * 3). */
 typedef struct {
   intrs_window window;
   uint32_t groups, per_group, by_channel;

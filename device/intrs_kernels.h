@@ -16,6 +16,16 @@
 #endif
 #endif
 
+/* Loops that are written once for one and for two outputs and places become a function for each, apart from the code
+ * around it, so that a small processor's registers are enough. */
+#if defined(__GNUC__)
+#define INTRS_INLINE static inline __attribute__((always_inline))
+#define INTRS_APART static __attribute__((noinline))
+#else
+#define INTRS_INLINE static inline
+#define INTRS_APART static
+#endif
+
 /* Sums of products for two outputs at two places at once: [output][place]. */
 typedef struct {
   int32_t at[2][2];
@@ -26,22 +36,32 @@ static inline int32_t intrs_plus(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a + (uint32_t)b);
 }
 
+/* intrs_rescale for shifts from 33 on, where the rounding term leaves the lower word of the product alone: one long
+ * multiplication and no shift of 64 bits. tests/test_device.py compares the two. */
+static inline int32_t intrs_rescale_high(int32_t value, int32_t multiplier, int shift) {
+  const int32_t high = (int32_t)(((int64_t)value * multiplier) >> 32);
+  return (high + ((int32_t)1 << (shift - 33))) >> (shift - 32);
+}
+
 #if INTRS_KERNELS == 0
 
-/* Adds `count` products, a multiple of 4, of weights in the order 0 2 1 3 (intrs_data.h) and values. With `outputs` or
- * `places` of 1 the second weights or values are not read. */
-static inline void intrs_dot(intrs_sums* sums, const int8_t* const weights[2], const int16_t* const values[2],
-                             uint32_t count, int outputs, int places) {
+/* Adds `count` products, a multiple of 4, of weights in the order of intrs_data.h and of the values at one or two
+ * places. */
+INTRS_INLINE void intrs_dot(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                            uint32_t count, int outputs, int places) {
   static const uint8_t order[4] = {0, 2, 1, 3};
   uint32_t i;
-  int k, o, p;
+  int k, o;
   for (i = 0; i < count; i += 4) {
-    for (k = 0; k < 4; ++k) {
-      for (o = 0; o < outputs; ++o) {
-        const int32_t weight = weights[o][i + order[k]];
-        for (p = 0; p < places; ++p) sums->at[o][p] = intrs_plus(sums->at[o][p], weight * values[p][i + (uint32_t)k]);
+    for (o = 0; o < outputs; ++o, weights += 4) {
+      for (k = 0; k < 4; ++k) {
+        const int32_t weight = weights[order[k]];
+        sums->at[o][0] = intrs_plus(sums->at[o][0], weight * first[k]);
+        if (places == 2) sums->at[o][1] = intrs_plus(sums->at[o][1], weight * second[k]);
       }
     }
+    first += 4;
+    second += places == 2 ? 4 : 0;
   }
 }
 
@@ -51,47 +71,91 @@ static inline void intrs_dot(intrs_sums* sums, const int8_t* const weights[2], c
 
 static inline uint32_t intrs_word(const void* from) {
   uint32_t word;
-  memcpy(&word, from, sizeof word); /* values may lie at odd multiples of 2 */
+  __builtin_memcpy(&word, from, sizeof word); /* one load, even where memcpy is no builtin; places may be odd */
   return word;
 }
 
-static inline void intrs_dot(intrs_sums* sums, const int8_t* const weights[2], const int16_t* const values[2],
-                             uint32_t count, int outputs, int places) {
-  const int8_t *w0 = weights[0], *w1 = weights[1];
-  const int16_t *x0 = values[0], *x1 = values[1];
-  int32_t s00 = sums->at[0][0], s01 = sums->at[0][1], s10 = sums->at[1][0], s11 = sums->at[1][1];
-  const int8_t* const end = w0 + count;
-  while (w0 != end) {
-    const uint32_t a = intrs_word(w0), b = outputs == 2 ? intrs_word(w1) : 0;
-    const int16x2_t a01 = __sxtb16(a), a23 = __sxtb16(__ror(a, 8));
-    const int16x2_t b01 = __sxtb16(b), b23 = __sxtb16(__ror(b, 8));
-    int16x2_t x = (int16x2_t)intrs_word(x0);
-    s00 = __smlad(a01, x, s00);
-    if (outputs == 2) s10 = __smlad(b01, x, s10);
-    x = (int16x2_t)intrs_word(x0 + 2);
-    s00 = __smlad(a23, x, s00);
-    if (outputs == 2) s10 = __smlad(b23, x, s10);
-    if (places == 2) {
-      x = (int16x2_t)intrs_word(x1);
-      s01 = __smlad(a01, x, s01);
-      if (outputs == 2) s11 = __smlad(b01, x, s11);
-      x = (int16x2_t)intrs_word(x1 + 2);
-      s01 = __smlad(a23, x, s01);
-      if (outputs == 2) s11 = __smlad(b23, x, s11);
-      x1 += 4;
-    }
-    w0 += 4;
-    w1 += outputs == 2 ? 4 : 0;
-    x0 += 4;
+static inline int16x2_t intrs_pair_at(const int16_t* from) {
+  return (int16x2_t)intrs_word(from);
+}
+
+/* Bytes 1 and 3 of a word as a pair; no compiler here makes one instruction of __sxtb16 and __ror. */
+static inline int16x2_t intrs_odd_bytes(uint32_t word) {
+  int16x2_t pair;
+  __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
+  return pair;
+}
+
+/* Four products per output and place. */
+INTRS_INLINE void intrs_dot_4(intrs_sums* s, const int8_t* weights, const int16_t* first, const int16_t* second,
+                              int outputs, int places) {
+  const uint32_t a = intrs_word(weights), b = outputs == 2 ? intrs_word(weights + 4) : 0;
+  int16x2_t wa = __sxtb16((int8x4_t)a), wb = __sxtb16((int8x4_t)b), x = intrs_pair_at(first);
+  s->at[0][0] = __smlad(wa, x, s->at[0][0]);
+  if (outputs == 2) s->at[1][0] = __smlad(wb, x, s->at[1][0]);
+  if (places == 2) {
+    x = intrs_pair_at(second);
+    s->at[0][1] = __smlad(wa, x, s->at[0][1]);
+    if (outputs == 2) s->at[1][1] = __smlad(wb, x, s->at[1][1]);
   }
-  sums->at[0][0] = s00;
-  sums->at[0][1] = s01;
-  sums->at[1][0] = s10;
-  sums->at[1][1] = s11;
+  wa = intrs_odd_bytes(a);
+  wb = intrs_odd_bytes(b);
+  x = intrs_pair_at(first + 2);
+  s->at[0][0] = __smlad(wa, x, s->at[0][0]);
+  if (outputs == 2) s->at[1][0] = __smlad(wb, x, s->at[1][0]);
+  if (places == 2) {
+    x = intrs_pair_at(second + 2);
+    s->at[0][1] = __smlad(wa, x, s->at[0][1]);
+    if (outputs == 2) s->at[1][1] = __smlad(wb, x, s->at[1][1]);
+  }
+}
+
+INTRS_INLINE void intrs_dot(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                            uint32_t count, int outputs, int places) {
+  const int16_t* const end = first + (count & ~15u);
+  intrs_sums s = *sums;
+  while (first != end) { /* sixteen at a time: the loop itself costs five instructions */
+    int k;
+#pragma GCC unroll 4
+    for (k = 0; k < 4; ++k) intrs_dot_4(&s, weights + 4 * outputs * k, first + 4 * k, second + 4 * k, outputs, places);
+    weights += 16 * outputs;
+    first += 16;
+    second += 16;
+  }
+  for (count &= 15u; count != 0; count -= 4) {
+    intrs_dot_4(&s, weights, first, second, outputs, places);
+    weights += 4 * outputs;
+    first += 4;
+    second += 4;
+  }
+  *sums = s;
 }
 
 #else
 #error "INTRS_KERNELS: choose 0 (portable) or 1 (Cortex-M with DSP extension)"
 #endif
+
+typedef void (*intrs_dot_of)(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                             uint32_t count);
+
+INTRS_APART void intrs_dot_22(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                              uint32_t count) {
+  intrs_dot(sums, weights, first, second, count, 2, 2);
+}
+
+INTRS_APART void intrs_dot_21(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                              uint32_t count) {
+  intrs_dot(sums, weights, first, second, count, 2, 1);
+}
+
+INTRS_APART void intrs_dot_12(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                              uint32_t count) {
+  intrs_dot(sums, weights, first, second, count, 1, 2);
+}
+
+INTRS_APART void intrs_dot_11(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
+                              uint32_t count) {
+  intrs_dot(sums, weights, first, second, count, 1, 1);
+}
 
 #endif

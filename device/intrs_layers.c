@@ -50,62 +50,107 @@ static void widen_row(const intrs_conv_work* c, uint32_t y) {
   for (i = 0; i < count; ++i) to[i] = (int16_t)(from[i] - zero_point);
 }
 
-static void store(const intrs_conv_work* c, uint32_t output, uint32_t x, int32_t sum) {
+/* RESCALE of one output, and its first code in this row. */
+typedef struct {
+  int32_t multiplier, low, high, zero_point; /* the clamp is less the zero point */
+  int shift, twice;
+  int8_t* to;
+} intrs_scale;
+
+static intrs_scale scale_of(const intrs_conv_work* c, uint32_t output) {
   const intrs_conv* conv = c->conv;
-  const uint32_t entry = conv->scales == 1 ? 0 : output, at = x * c->out->channels + output;
-  const int32_t value = intrs_rescale_as(sum, c->multiplier[entry], c->shift[entry], conv->twice != 0);
-  if (conv->wide) {
-    memcpy(c->to + 4 * at, &value, sizeof value);
-  } else {
-    c->to[at] = saturated(value, conv->output_zero_point, conv->low, conv->high);
-  }
+  const uint32_t entry = conv->scales == 1 ? 0 : output;
+  intrs_scale scale;
+  scale.multiplier = c->multiplier[entry];
+  scale.shift = c->shift[entry];
+  scale.twice = conv->twice != 0;
+  scale.zero_point = conv->output_zero_point;
+  scale.low = conv->low - conv->output_zero_point;
+  scale.high = conv->high - conv->output_zero_point;
+  scale.to = c->to + output * (conv->wide ? 4u : 1u);
+  return scale;
 }
 
-/* One or two outputs at one or two places: the window's runs, row by row. */
-static inline void conv_block(const intrs_conv_work* c, uint32_t output, uint32_t x, int outputs, int places) {
-  const intrs_conv* conv = c->conv;
-  const uint32_t runs = intrs_conv_runs(conv), run = intrs_conv_run(conv), kernel_row = runs * run;
-  const uint32_t channels = c->in->channels, step = conv->window.dilation_x * channels;
-  const uint32_t group = output / (c->out->channels / conv->groups);
-  const uint32_t column = x * conv->window.stride_x * channels + group * conv->per_group;
-  const int8_t* weights[2];
-  const int16_t* values[2];
-  intrs_sums sums;
-  uint32_t k, t, place = c->first;
-  weights[0] = c->weights + (output * conv->window.height + c->first_y) * kernel_row;
-  weights[1] = weights[0] + (outputs == 2 ? conv->window.height * kernel_row : 0);
-  sums.at[0][0] = sums.at[0][1] = c->bias[output];
-  sums.at[1][0] = sums.at[1][1] = outputs == 2 ? c->bias[output + 1] : 0;
+/* The code of a sum at place `at`, counted in codes of this output's row. */
+static inline void store(const intrs_scale* s, uint32_t at, int32_t sum) {
+  const int32_t value = s->shift > 32 && !s->twice ? intrs_rescale_high(sum, s->multiplier, s->shift)
+                                                   : intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
+  s->to[at] = (int8_t)(intrs_clamp(value, s->low, s->high) + s->zero_point);
+}
+
+/* A class score, which is not saturated. The last layer has one place, so this is rare. */
+static void store_wide(const intrs_scale* s, uint32_t at, int32_t sum) {
+  const int32_t value = intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
+  memcpy(s->to + 4 * at, &value, sizeof value);
+}
+
+/* What the places of a row have in common, for one or two outputs of a group. */
+typedef struct {
+  const int8_t* weights; /* of the first kernel row inside the input */
+  const int16_t* values; /* of the first place, in the first row of the ring */
+  uint32_t runs, run;    /* in a kernel row, and weights in each */
+  uint32_t step, stride; /* values from one run to the next, and from one place to the next */
+  uint32_t output, outputs;
+} intrs_conv_pair;
+
+/* One or two places: the window's runs, row by row. */
+static void conv_block(const intrs_conv_work* c, const intrs_conv_pair* p, intrs_dot_of dot, uint32_t x,
+                       intrs_sums* sums) {
+  const int16_t* values = p->values + x * p->stride;
+  const int8_t* weights = p->weights;
+  const uint32_t run = p->run, weights_step = run * p->outputs, wrap = c->span * c->row;
+  const uint32_t down = c->conv->window.dilation_y * c->row;
+  uint32_t k, t, row = c->first * c->row;
   for (k = 0; k < c->count_y; ++k) {
-    values[0] = c->rows + place * c->row + column;
-    values[1] = values[0] + (places == 2 ? conv->window.stride_x * channels : 0);
-    for (t = 0; t < runs; ++t) {
-      intrs_dot(&sums, weights, values, run, outputs, places);
-      weights[0] += run;
-      weights[1] += run;
-      values[0] += step;
-      values[1] += step;
+    const int16_t* at = values + row;
+    for (t = p->runs; t != 0; --t, weights += weights_step, at += p->step) {
+      dot(sums, weights, at, at + p->stride, run);
     }
-    place += conv->window.dilation_y;
-    if (place >= c->span) place -= c->span;
+    row += down;
+    if (row >= wrap) row -= wrap;
   }
-  store(c, output, x, sums.at[0][0]);
-  if (places == 2) store(c, output, x + 1, sums.at[0][1]);
-  if (outputs == 2) store(c, output + 1, x, sums.at[1][0]);
-  if (outputs == 2 && places == 2) store(c, output + 1, x + 1, sums.at[1][1]);
 }
 
-/* A row of one group: outputs in pairs, and for each pair the row's places in pairs. */
-static void conv_group(const intrs_conv_work* c, uint32_t begin, uint32_t end) {
-  uint32_t output, x;
-  const uint32_t width = c->out->width;
-  for (output = begin; output + 1 < end; output += 2) {
-    for (x = 0; x + 1 < width; x += 2) conv_block(c, output, x, 2, 2);
-    if (x < width) conv_block(c, output, x, 2, 1);
+/* The sums of a row, two places at a time, become codes. */
+static void conv_pair(const intrs_conv_work* c, const intrs_conv_pair* p) {
+  const intrs_dot_of one = p->outputs == 2 ? intrs_dot_21 : intrs_dot_11;
+  const intrs_dot_of two = p->outputs == 2 ? intrs_dot_22 : intrs_dot_12;
+  const uint32_t width = c->out->width, channels = c->out->channels;
+  const intrs_scale first = scale_of(c, p->output), second = scale_of(c, p->output + p->outputs - 1);
+  const int32_t bias0 = c->bias[p->output], bias1 = c->bias[p->output + p->outputs - 1];
+  uint32_t x, at = 0;
+  intrs_sums sums;
+  for (x = 0; x < width; x += 2, at += 2 * channels) {
+    sums.at[0][0] = sums.at[0][1] = bias0;
+    sums.at[1][0] = sums.at[1][1] = bias1;
+    conv_block(c, p, x + 1 < width ? two : one, x, &sums);
+    if (c->conv->wide) {
+      store_wide(&first, at, sums.at[0][0]);
+      if (p->outputs == 2) store_wide(&second, at, sums.at[1][0]);
+      continue; /* one place */
+    }
+    store(&first, at, sums.at[0][0]);
+    if (p->outputs == 2) store(&second, at, sums.at[1][0]);
+    if (x + 1 == width) break;
+    store(&first, at + channels, sums.at[0][1]);
+    if (p->outputs == 2) store(&second, at + channels, sums.at[1][1]);
   }
-  if (output < end) {
-    for (x = 0; x + 1 < width; x += 2) conv_block(c, output, x, 1, 2);
-    if (x < width) conv_block(c, output, x, 1, 1);
+}
+
+/* A row of one group: outputs in pairs, the last one alone if their number is odd. */
+static void conv_group(const intrs_conv_work* c, uint32_t group) {
+  const intrs_conv* conv = c->conv;
+  const uint32_t each = c->out->channels / conv->groups, end = (group + 1) * each;
+  intrs_conv_pair p;
+  p.runs = intrs_conv_runs(conv);
+  p.run = intrs_conv_run(conv);
+  p.step = conv->window.dilation_x * c->in->channels;
+  p.stride = conv->window.stride_x * c->in->channels;
+  p.values = c->rows + group * conv->per_group;
+  for (p.output = group * each; p.output < end; p.output += p.outputs) {
+    p.outputs = p.output + 1 < end ? 2 : 1;
+    p.weights = c->weights + (p.output * conv->window.height + p.outputs * c->first_y) * p.runs * p.run;
+    conv_pair(c, &p);
   }
 }
 
@@ -116,6 +161,7 @@ static void conv_channel(const intrs_conv_work* c, uint32_t channel, uint32_t x)
   const uint32_t step = conv->window.dilation_x * channels;
   const int8_t* weight = c->weights + c->first_y * kernel_row + channel;
   int32_t sum = c->bias[channel];
+  intrs_scale scale;
   uint32_t k, t, place = c->first;
   for (k = 0; k < c->count_y; ++k) {
     const int16_t* value = c->rows + place * c->row + x * conv->window.stride_x * channels + channel;
@@ -125,18 +171,18 @@ static void conv_channel(const intrs_conv_work* c, uint32_t channel, uint32_t x)
     place += conv->window.dilation_y;
     if (place >= c->span) place -= c->span;
   }
-  store(c, channel, x, sum);
+  scale = scale_of(c, channel);
+  (conv->wide ? store_wide : store)(&scale, x * channels, sum);
 }
 
 static void conv_row(const intrs_conv_work* c) {
-  const uint32_t outputs = c->out->channels, each = outputs / c->conv->groups;
-  uint32_t begin, x;
+  uint32_t i, x;
   if (!c->conv->by_channel) {
-    for (begin = 0; begin < outputs; begin += each) conv_group(c, begin, begin + each);
+    for (i = 0; i < c->conv->groups; ++i) conv_group(c, i);
     return;
   }
   for (x = 0; x < c->out->width; ++x) {
-    for (begin = 0; begin < outputs; ++begin) conv_channel(c, begin, x);
+    for (i = 0; i < c->out->channels; ++i) conv_channel(c, i, x);
   }
 }
 

@@ -33,12 +33,17 @@ def packed_weights(layer: Conv) -> NDArray[np.int8]:
     weights = np.asarray(layer.weights)
     if by_channel(layer):
         return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
-    outputs, height, width, per_group = weights.shape
+    outputs, height = weights.shape[:2]
     whole_row = layer.groups == 1 and layer.dilation[1] == 1
     runs = weights.reshape(outputs, height, 1, -1) if whole_row else weights
     filled = np.pad(runs, ((0, 0), (0, 0), (0, 0), (0, -runs.shape[3] % 4)))
-    fours = filled.reshape(outputs, height, filled.shape[2], -1, 4)
-    return np.ascontiguousarray(fours[..., ORDER])
+    fours = filled.reshape(layer.groups, outputs // layer.groups, height, filled.shape[2], -1, 4)[..., ORDER]
+    return np.concatenate([part.ravel() for group in fours for part in _pairs(group)])
+
+
+def _pairs(group: NDArray[np.int8]) -> list[NDArray[np.int8]]:
+    """The outputs of a group, two by two, and the last one alone if their number is odd."""
+    return [np.moveaxis(group[o : o + 2], 0, 3) for o in range(0, len(group), 2)]
 
 
 def _window(
