@@ -27,6 +27,7 @@ const char* intrs_message(intrs_status status) {
     case INTRS_BAD_RUN: return "a run that was not begun, is damaged, or belongs to another network";
     case INTRS_NOT_OVER: return "the run needs more samples";
     case INTRS_STOPPED: return "stopped by the progress callback";
+    case INTRS_DIFFERENT: return "this device computes something else than the desktop";
     default: return "unknown status";
   }
 }
@@ -315,6 +316,24 @@ intrs_status intrs_result(const intrs_net* net, const intrs_run* run, intrs_answ
 
 int intrs_at_least(const intrs_answer* answer, uint32_t radius_sq) {
   return answer && answer->decided && answer->radius_sq >= radius_sq;
+}
+
+intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors) {
+  intrs_run run;
+  intrs_status status;
+  uint32_t i, index = 0;
+  if (!net || !net->data || !vectors) return INTRS_BAD_ARGUMENT;
+  status = intrs_content_index(net, vectors->image, vectors->image_bytes, &index);
+  if (status != INTRS_OK) return status;
+  status = intrs_begin_votes(net, &run, vectors->seed, index, 0, vectors->samples);
+  if (status != INTRS_OK) return status;
+  status = intrs_finish(net, &run, vectors->image, vectors->image_bytes, 0, 0);
+  if (status != INTRS_OK) return status;
+  if (index != vectors->index) return INTRS_DIFFERENT;
+  for (i = 0; i < intrs_classes(net); ++i) {
+    if (run.counts[i] != vectors->votes[i]) return INTRS_DIFFERENT;
+  }
+  return INTRS_OK;
 }
 
 /* --- runs as bytes: all words, little endian, then the SHA-256 of them --- */

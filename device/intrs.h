@@ -42,7 +42,8 @@ typedef enum {
   INTRS_BAD_IMAGE = -12,       /* the image does not have the network's number of bytes */
   INTRS_BAD_RUN = -13,         /* a run that was not begun, was damaged, or is another network's */
   INTRS_NOT_OVER = -14,        /* the run needs more samples before it has a result */
-  INTRS_STOPPED = -15          /* the progress callback asked for it; intrs_finish goes on where it was */
+  INTRS_STOPPED = -15,         /* the progress callback asked for it; intrs_finish goes on where it was */
+  INTRS_DIFFERENT = -16        /* the self-check: not what the desktop computes */
 } intrs_status;
 
 /* What a status means, in a sentence. */
@@ -129,6 +130,24 @@ int intrs_at_least(const intrs_answer* answer, uint32_t radius_sq);
 #define INTRS_SAVED_BYTES (4 * (20 + INTRS_MOST_CLASSES) + 32)
 intrs_status intrs_save(const intrs_run* run, uint8_t* bytes, size_t size);
 intrs_status intrs_restore(const intrs_net* net, intrs_run* run, const uint8_t* bytes, size_t size);
+
+/* What the desktop computed for one image: the exporter writes it beside the network. */
+typedef struct {
+  const uint8_t* image;
+  size_t image_bytes;
+  const uint8_t* seed;   /* 32 bytes */
+  uint32_t index;        /* the image's intrs_content_index */
+  uint32_t samples;      /* of the votes, from sample 0 on */
+  const uint32_t* votes; /* by class */
+  uint32_t answers;      /* modes that were exported, as far as the desktop computed them */
+  const struct intrs_expected {
+    intrs_mode mode;
+    intrs_answer answer;
+  }* expected;
+} intrs_vectors;
+
+/* Counts the votes again: INTRS_OK, or INTRS_DIFFERENT. The answers take longer; see examples/check/main.c. */
+intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors);
 
 #ifdef __cplusplus
 }

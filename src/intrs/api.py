@@ -18,7 +18,7 @@ from intrs.engines import AUTOMATIC, Cluster
 from intrs.errors import SettingsError
 from intrs.exact import parse_percent
 from intrs.exchange.targets import Exported, target_of, write
-from intrs.files import check_new, write_whole
+from intrs.files import check_new, check_new_folder, write_whole
 from intrs.metrics import Results
 from intrs.model import open_model
 from intrs.noise import Noise
@@ -238,7 +238,10 @@ def export(
     """
     opened, path = open_model(model), Path(out)
     chosen = target_of(target, path)
-    check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
+    if chosen.folder:
+        check_new_folder(path, chosen.folder, overwrite=overwrite)
+    else:
+        check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
     if "sigma" in chosen.options and opened.trained_sigma:
         options.setdefault("sigma", opened.trained_sigma)
     return write(chosen, opened.network(pixels, mean, std, dialect), path, options)

@@ -64,6 +64,14 @@ def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = (
         raise ResultsError(f"{path}: there is no folder {path.parent}")
 
 
+def check_new_folder(path: Path, mark: str, *, overwrite: bool = False) -> None:
+    """The same for a folder of files, which are written anew one by one; it is known again by the file `mark`."""
+    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (overwrite and (path / mark).is_file()))):
+        raise ExistsError(f"{path} exists; choose another folder, or ask to overwrite one that was written so")
+    if not path.parent.is_dir():
+        raise ResultsError(f"{path}: there is no folder {path.parent}")
+
+
 # --- Whole writes ----------------------------------------------------------------------------------------------------
 
 

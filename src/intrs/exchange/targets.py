@@ -1,7 +1,7 @@
 """What a network can be written as for other programs. A new target is one entry here, and a module that writes it.
 
 `write_file(network, path, **options)` of that module writes the file, or a folder of files. It returns
-None, or what intrs loads from a file that computes otherwise (`difference.Written`).
+None, or what intrs loads from a file that computes otherwise (`difference.Written`), or the folder.
 Nothing is imported before it is used: the command line lists the targets without loading what writes them.
 """
 
@@ -17,10 +17,15 @@ from intrs.exact import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from intrs.exchange.device.folder import DeviceFolder
     from intrs.exchange.difference import Written
     from intrs.network import Network
 
 COMPARED = ("data", "sigma")  # the images on which a file is compared with the network, and their noise
+DEVICE = (
+    *("sigma", "noise", "n", "n0", "alpha", "bound", "radii", "give_up"),  # as those of certify
+    *("only", "at_least", "predict_n", "ram", "flash"),
+)
 
 BY_REFERENCE = (
     "TFLite Micro and LiteRT's reference kernels compute the integers of the file; delegates may round otherwise."
@@ -40,6 +45,7 @@ class Target:
     module: str  # under `intrs.exchange`: it has `write_file`
     note: str = ""  # what the program that runs the file computes, if it is not said by `difference`
     options: tuple[str, ...] = ()  # that its `write_file` takes beside the network and the path
+    folder: str = ""  # for a folder of files: one that is in every such folder, by which it is known again
 
 
 TARGETS = {
@@ -47,6 +53,7 @@ TARGETS = {
     for target in (
         Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
         Target("tflite", "int8 TFLite", ".tflite", "tflite.exporting", BY_REFERENCE, COMPARED),
+        Target("c", "C99 for devices", "", "device.folder", options=DEVICE, folder="src/net.h"),
         Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED),
     )
 }
@@ -65,6 +72,7 @@ class Exported:
     target: Target
     network: Network
     written: Written | None = None
+    device: DeviceFolder | None = None  # a folder for devices: its constants and sizes
 
     @property
     def identity(self) -> str:
@@ -87,5 +95,7 @@ def write(target: Target, network: Network, path: Path, options: dict[str, Any])
         if name not in target.options:
             known = ", ".join(target.options) or "none"
             raise SettingsError(f"the target {target.name} has no option {name}; it has {known}")
-    written = import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
-    return Exported(path, target, network, written)
+    made = import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
+    if target.folder:
+        return Exported(path, target, network, device=made)
+    return Exported(path, target, network, made)
