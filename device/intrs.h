@@ -139,6 +139,7 @@ typedef struct {
   uint32_t index;        /* the image's intrs_content_index */
   uint32_t samples;      /* of the votes, from sample 0 on */
   const uint32_t* votes; /* by class */
+  const uint8_t* scores; /* the SHA-256 of their class scores: sample by sample, int32 each */
   uint32_t answers;      /* modes that were exported, as far as the desktop computed them */
   const struct intrs_expected {
     intrs_mode mode;
@@ -146,7 +147,7 @@ typedef struct {
   }* expected;
 } intrs_vectors;
 
-/* Counts the votes again: INTRS_OK, or INTRS_DIFFERENT. The answers take longer; see examples/check/main.c. */
+/* Computes scores and votes again: INTRS_OK, or INTRS_DIFFERENT. The answers take longer; see examples/check/main.c. */
 intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-"""The device runtime on this machine: builds it once, and runs networks through it as a program that is told what to do.
+"""The device runtime on this machine, built once, as a program that is told what to run.
 
 driver = Driver.build(folder, "gcc", "-fsanitize=address,undefined")
 answers = driver.run([Open(constants.data), Classify(image), CountVotes(image, seed, index, first, count)])

@@ -55,5 +55,8 @@ void board_reset(void) {
 }
 
 typedef void (*vector)(void);
-__attribute__((section(".vectors"), used)) static const vector vectors[16] = {
-    (vector)(void*)&link_stack_top, board_reset, board_fault, board_fault, board_fault, board_fault, board_fault};
+
+__attribute__((section(".vectors"), used)) static const struct {
+  const uint32_t* stack;
+  vector handlers[15];
+} vectors = {&link_stack_top, {board_reset, board_fault, board_fault, board_fault, board_fault, board_fault}};

@@ -202,15 +202,34 @@ def _add_info(parser: Parser) -> None:
 def _add_export(parser: Parser) -> None:
     parser.set_defaults(call="make:export")
     parser.add_argument("model", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="what to write")
+    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file or folder to write")
     words = f"what to write it as (what the suffix of FILE says, else {DEFAULT})"
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
     words = "tflite, onnx: images on which the file is compared with the model (pictures from a fixed seed)"
     parser.add_argument("--data", metavar="DATA", help=words)
-    words = "tflite, onnx: noise of these images (what the model says)"
+    words = "tflite, onnx: noise of these images; c: noise of the certificates (what the model says)"
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    _add_device(parser)
     _add_loader(parser)
+
+
+def _add_device(parser: Parser) -> None:
+    """Of the target c. Without a default: only what is given reaches the target."""
+    group = parser.add_argument_group("c: what a device decides, and what it has")
+    group.add_argument("--noise", choices=("discrete", "rounded"), help=f"law of the noise ({Request.noise})")
+    words = "certify with N samples; with --radii, or left out, adaptively with at most N"
+    group.add_argument("-n", "--n", type=_count, metavar="N", help=f"{words} ({Certify.n})")
+    group.add_argument("--n0", type=_count, metavar="N", help=f"samples that select the class ({Certify.n0})")
+    group.add_argument("--alpha", metavar="A", help=f"probability of a wrong answer ({Request.alpha})")
+    group.add_argument("--bound", choices=("sound", "paper"), help=f"from votes to radius ({Certify.bound})")
+    group.add_argument("--radii", type=_list, metavar="R,R,...", help="radii to decide (0,.25,.5,...)")
+    group.add_argument("--give-up", metavar="P", help="as for certify (0.7)")
+    group.add_argument("--only", choices=("predict", "certify"), help="leave the tables of the other one out")
+    group.add_argument("--at-least", metavar="R", help="only answer whether the radius is at least R")
+    group.add_argument("--predict-n", type=_count, metavar="N", help="samples of a prediction (100)")
+    group.add_argument("--ram", metavar="BYTES", help="refuse what needs more RAM, such as 48K")
+    group.add_argument("--flash", metavar="BYTES", help="refuse what needs more flash, such as 128K")
 
 
 def _add_table(parser: Parser) -> None:

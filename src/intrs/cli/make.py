@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from intrs import api
 from intrs.cli.screen import say
 from intrs.errors import SettingsError
+from intrs.exchange.targets import DEVICE
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from intrs.adaptive import SpendingRule
+    from intrs.exchange.targets import Exported
 
 COMMON = ("sigma", "dimension", "noise", "n", "alpha", "bound", "overwrite")
 
-EXPORT_OPTIONS = ("data", "sigma")  # of targets
+EXPORT_OPTIONS = ("data", *DEVICE)  # of targets
 
 
 def export(args: Namespace) -> int:
@@ -23,6 +25,8 @@ def export(args: Namespace) -> int:
     options = {name: getattr(args, name) for name in ("target", "pixels", "mean", "std", "dialect", "overwrite")}
     options |= {name: getattr(args, name) for name in EXPORT_OPTIONS if getattr(args, name) is not None}
     made = api.export(args.model, args.out, **options)
+    if made.device:
+        return _say_device(made)
     size = args.out.stat().st_size
     say(f"{args.out}: {made.target.title}, {size:,} bytes, of the model with identity {made.identity}")
     if made.written:
@@ -31,6 +35,17 @@ def export(args: Namespace) -> int:
         say(f"A certificate for the file is one that is made from it: intrs certify {args.out} DATA")
     if made.target.note:
         say(made.target.note)
+    return 0
+
+
+def _say_device(made: Exported) -> int:
+    """What a device needs, in all and by layer."""
+    assert made.device is not None
+    say(f"{made.path}: {made.target.title}, of the model with identity {made.identity}")
+    print(made.device.layer_table())
+    for line in made.device.lines():
+        say(line)
+    say(f"Next: make -C {made.path} check, or make -C {made.path} run-qemu")
     return 0
 
 

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from intrs.adaptive import SpendingRule
 from intrs.adaptive.tables import squared
 from intrs.certificate import least_wins_table
 from intrs.errors import SettingsError
 from intrs.search import first_that_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
+    from intrs.adaptive import SpendingRule
     from intrs.certificate import Certifier, RadiusTable
     from intrs.exchange.device.words import Block
     from intrs.noise import Noise
@@ -176,7 +175,8 @@ def put_adaptive(block: Block, asked: Stopping) -> int:
     given_up = np.array([tables.reject(radius, rule.give_up) for radius in rule.radii], np.int64) + 1
     return block.words([
         asked.n0, len(looks), block.words(looks.tolist()),
-        len(thresholds), block.words(t.radius_sq for t in thresholds), block.array(spare, "<u4" if wide else "<u2"), wide,
+        len(thresholds), block.words(t.radius_sq for t in thresholds),
+        block.array(spare, "<u4" if wide else "<u2"), wide,
         len(rule.radii), block.words(places.get(r, len(thresholds)) for r in rule.radii),
         block.words(given_up.ravel().tolist()),
     ])  # fmt: skip

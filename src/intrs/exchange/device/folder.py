@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shutil
+import tempfile
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ from intrs.exchange.device.decisions import Decisions
 from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import FOR, CodeSize, code_size, kib, parse_bytes, table
 from intrs.exchange.device.vectors import SAMPLES, Vectors, make_vectors
+from intrs.exchange.device.words import Block
 from intrs.files import write_whole
 from intrs.network import Conv
 from intrs.version import __version__
@@ -91,7 +95,7 @@ def write_file(
     most_ram, most_flash = parse_bytes(ram, "ram"), parse_bytes(flash, "flash")
     decisions = decisions_of(network, **settings)
     constants = build(network, decisions)
-    code = _code_of_runtime()
+    code = code_of_runtime()
     _check_fits(constants, decisions, code, most_ram, most_flash)
     made = DeviceFolder(constants, decisions, make_vectors(network, decisions), code)
     for name, text in files_of(made):
@@ -106,23 +110,26 @@ def _check_fits(
     run = 4 * (RUN_WORDS + constants.network.classes)
     ram, flash = constants.plan.size + code.stack + run, len(constants.data) + code.flash
     if most_ram is not None and ram > most_ram:
+        parts = f"arena {constants.plan.size:,}, stack {code.stack:,}, run {run:,}"
         raise SettingsError(
-            f"the network needs {ram:,} bytes of RAM (arena {constants.plan.size:,}, stack {code.stack:,}, run {run:,}), "
-            f"and {most_ram:,} are allowed; its largest layer decides, so take a narrower network or smaller images"
+            f"the network needs {ram:,} bytes of RAM ({parts}), and {most_ram:,} are allowed; its largest layer "
+            "decides, so take a narrower network or smaller images"
         )
     if most_flash is not None and flash > most_flash:
         bare = flash - constants.decision_bytes
         fitting = [f"{name} ({size:,})" for name, size in _smaller(constants, decisions, bare) if size <= most_flash]
-        advice = f"what would fit: {', '.join(fitting)}" if fitting else "take a smaller network: no table is that large"
+        advice = (
+            f"what would fit: {', '.join(fitting)}" if fitting else "take a smaller network: no table is that large"
+        )
+        parts = f"constants {len(constants.data):,}, of which noise and decisions {constants.decision_bytes:,}"
         raise SettingsError(
-            f"the network needs {flash:,} bytes of flash (constants {len(constants.data):,}, of which noise and decisions "
-            f"{constants.decision_bytes:,}; code {code.flash:,}), and {most_flash:,} are allowed; {advice}"
+            f"the network needs {flash:,} bytes of flash ({parts}; code {code.flash:,}), and {most_flash:,} are "
+            f"allowed; {advice}"
         )
 
 
 def _smaller(constants: Constants, decisions: Decisions, bare: int) -> Iterator[tuple[str, int]]:
     """Other settings, and the flash that they would take."""
-    from intrs.exchange.device.words import Block
 
     def size(wanted: Decisions) -> int:
         block = Block(0)
@@ -132,20 +139,15 @@ def _smaller(constants: Constants, decisions: Decisions, bare: int) -> Iterator[
     if decisions.predict and (decisions.certify or decisions.adaptive):
         yield "only predictions", size(Decisions(decisions.noise, decisions.predict))
     if asked := decisions.adaptive:
-        one = Decisions(decisions.noise, adaptive=type(asked)(asked.n0, asked.rule, only_asked=True))
+        one = Decisions(decisions.noise, adaptive=replace(asked, only_asked=True))
         yield "the radii that are asked for and no others (at_least)", size(one)
     if decisions.certify and decisions.certify.table is not None:
         held = decisions.certify
-        one = Decisions(decisions.noise, certify=type(held)(held.n0, held.certifier, at_least=plain_half(held)))
+        one = Decisions(
+            decisions.noise, certify=replace(held, table=None, at_least=Fraction(0))
+        )  # all radii take the same space
         yield "whether one radius is certified (at_least)", size(one)
     yield "the network without noise and certificates", bare
-
-
-def plain_half(held: Any) -> Any:
-    """A radius for which the table of one radius can be sized: all of them take the same space."""
-    from fractions import Fraction
-
-    return Fraction(0)
 
 
 # --- The files -------------------------------------------------------------------------------------------------------
@@ -161,10 +163,8 @@ def arithmetic_file() -> Path:
     return INSTALLED / "arith.h" if INSTALLED.is_dir() else CLONE / "core" / "arith.h"
 
 
-def _code_of_runtime() -> CodeSize:
-    import shutil
-    import tempfile
-
+def code_of_runtime() -> CodeSize:
+    """How much flash and stack the runtime takes."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (*runtime_folder().glob("intrs*"), arithmetic_file()):
             shutil.copy(path, folder)
@@ -286,11 +286,14 @@ static const uint8_t seed[32] = {{
 static const uint32_t votes[NET_CLASSES] = {{
 {_numbers(v.votes, "{}u", 20)}}};
 
+static const uint8_t scores[32] = {{
+{_numbers(v.scores, "0x{:02x}", 16)}}};
+
 static const struct intrs_expected expected[] = {{
 {expected}}};
 
-const intrs_vectors net_vectors = {{image, NET_IMAGE_BYTES, seed, {v.index}u, {SAMPLES}u, votes, {len(v.expected)}u,
-                                   expected}};
+const intrs_vectors net_vectors = {{image, NET_IMAGE_BYTES, seed, {v.index}u, {SAMPLES}u, votes, scores,
+                                   {len(v.expected)}u, expected}};
 """
 
 

@@ -2,8 +2,8 @@
 
 A device works on one sample, so a tensor lives from the layer that writes it to the last one that reads it. A layer may
 even write over an input that nobody reads after it, as far as it has read that input before: `lead` says how far, from
-the order of the loops in `device/intrs_layers.c`. Placing largest first at the lowest place that is free is near the best
-in practice; some other orders are tried, and the best plan is kept.
+the order of the loops in `device/intrs_layers.c`. Placing largest first at the lowest place that is free is near the
+best in practice; some other orders are tried, and the best plan is kept.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def scratch_bytes(layer: Layer, inputs: Sequence[Shape]) -> int:
 
 
 def _span(layer: Conv) -> int:
-    return (layer.weights.shape[1] - 1) * layer.dilation[0] + 1
+    return (int(layer.weights.shape[1]) - 1) * layer.dilation[0] + 1
 
 
 def _inputs(network: Network, layer: Layer) -> list[Shape]:

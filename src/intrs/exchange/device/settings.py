@@ -78,14 +78,16 @@ def _predicting(network: Network, noise: Noise, n: Count, alpha: Number) -> Pred
     samples, level = parse_count(n, "predict_n"), parse_alpha(alpha)
     level -= noise.tau(samples, _dimension(network))
     if level <= 0 or least_wins(samples, level) is None:
-        raise SettingsError(f"with {samples} samples a prediction can only abstain at alpha {plain(parse_alpha(alpha))}")
+        raise SettingsError(
+            f"with {samples} samples a prediction can only abstain at alpha {plain(parse_alpha(alpha))}"
+        )
     return Predicting(samples, level)
 
 
 def _certifying(certifier: Certifier, n0: int, radius: Fraction | None) -> Certifying:
     if certifier.least_votes() is None:
         raise SettingsError(
-            f"with n = {certifier.n} and alpha = {float(certifier.alpha):g} no number of votes certifies; take a larger n"
+            f"with n = {certifier.n} and alpha = {float(certifier.alpha):g} no number of votes certifies; raise n"
         )
     if radius is None:
         return Certifying(n0, certifier, certifier.table())

@@ -36,7 +36,7 @@ class CodeSize:
     measured: bool = True
 
 
-SHIPPED = CodeSize(0, 0, measured=False)  # what `measure` found when this version was made
+SHIPPED = CodeSize(18_000, 960, measured=False)  # what `measure` found when this version was made
 
 
 def code_size(sources: Path) -> CodeSize:
@@ -54,7 +54,9 @@ def measure(sources: Path) -> CodeSize:
     files = sorted(path for path in sources.glob("intrs*.c"))
     with tempfile.TemporaryDirectory() as folder:
         command = [COMPILER, *OPTIONS, "-fcallgraph-info=su", f"-I{sources.resolve()}", "-c"]
-        subprocess.run([*command, *(str(path.resolve()) for path in files)], cwd=folder, check=True, capture_output=True)
+        subprocess.run(
+            [*command, *(str(path.resolve()) for path in files)], cwd=folder, check=True, capture_output=True
+        )
         objects = sorted(Path(folder).glob("*.o"))
         listed = subprocess.run([SIZE, *map(str, objects)], check=True, capture_output=True, text=True).stdout
         graph = "".join(path.read_text("utf-8") for path in sorted(Path(folder).glob("*.ci")))
@@ -104,7 +106,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     cells = [list(head), *([f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = (
-        "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)

@@ -12,7 +12,7 @@ from intrs import zoo
 from intrs.adaptive.tables import squared
 from intrs.data import open_data
 from intrs.smooth import Smooth
-from intrs.votes import content_index
+from intrs.votes import content_index, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,7 @@ class Vectors:
     seed: int
     index: int
     votes: tuple[int, ...]
+    scores: bytes  # the digest of all scores of the samples
     expected: tuple[Expected, ...]
 
 
@@ -57,8 +58,11 @@ def make_vectors(network: Network, decisions: Decisions) -> Vectors:
     smooth = Smooth(network, decisions.noise, seed=seed)
     image = _clearest(smooth, _images(network))
     index = content_index(image)
-    counts = smooth.sample(image, smooth.samples(index, 0, SAMPLES)).counts
-    return Vectors(image, seed, index, counts, tuple(_answers(smooth, image, decisions)))
+    samples = smooth.samples(index, 0, SAMPLES)
+    counts = smooth.sample(image, samples).counts
+    scores = network.scores(noisy_images(image, decisions.noise, samples)).astype("<i4")
+    digest = hashlib.sha256(scores.tobytes()).digest()
+    return Vectors(image, seed, index, counts, digest, tuple(_answers(smooth, image, decisions)))
 
 
 def _images(network: Network) -> list[NDArray[np.uint8]]:

@@ -1,0 +1,670 @@
+"""The C99 runtime for devices: compiled here as a device would compile it, it must give the desktop's bits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from device_driver import (
+    ADAPTIVE,
+    CERTIFY,
+    INCLUDES,
+    PREDICT,
+    ROOT,
+    RUNTIME,
+    SANITIZERS,
+    WARNINGS,
+    Classify,
+    Command,
+    CountVotes,
+    Decide,
+    Driver,
+    Open,
+)
+from layers import conv, network
+from random_networks import random_network
+from test_votes import GOLDEN, golden_base
+
+import intrs
+from intrs import zoo
+from intrs.adaptive import stages_of
+from intrs.certificate import Certifier, least_wins_table
+from intrs.data import open_data
+from intrs.errors import ResultsError, SettingsError
+from intrs.exchange.device import Decisions, build, folder, sizes
+from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
+from intrs.exchange.device.memory import plan_memory
+from intrs.exchange.device.settings import decisions_of
+from intrs.exchange.device.sizes import deepest, parse_bytes
+from intrs.network import KINDS, Network
+from intrs.noise import Noise
+from intrs.smooth import Smooth
+from intrs.votes import SELECTION, Samples, content_index, count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+STANDARDS = ("-std=c99", "-std=c11", "-xc++ -std=c++17")
+SEED = 2**255 + 977
+OK = 0
+BAD_ARGUMENT, ARENA_TOO_SMALL = -1, -8
+BAD_MAGIC, BAD_FORMAT, TRUNCATED, BAD_HASH, BAD_NETWORK = -2, -3, -4, -5, -6
+TOO_MANY_CLASSES, NO_TABLE, BAD_COUNT, BAD_IMAGE = -9, -10, -11, -12
+RANDOM_NETWORKS = 220
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """With sanitizers: slow, and nothing stays hidden."""
+    return Driver.build(tmp_path_factory.mktemp("driver"), COMPILERS[0], *SANITIZERS)
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    return Driver.build(tmp_path_factory.mktemp("fast"), COMPILERS[-1], "-O3")
+
+
+@pytest.fixture(scope="module")
+def image() -> Any:
+    return open_data(zoo.data_names()[0]).images[5]
+
+
+# --- it compiles everywhere ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standard", STANDARDS)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_compiler_warns(compiler: str, standard: str) -> None:
+    example = [ROOT / "device/project/main.c", ROOT / "device/boards/host.c"]
+    files = [str(path) for path in (*RUNTIME, example[1], ROOT / "tests/device/driver.c")]
+    options = [*standard.split(), "-O2", *WARNINGS, *INCLUDES, f"-I{ROOT / 'device/boards'}", "-fsyntax-only"]
+    subprocess.run([compiler, *options, *files], check=True)
+
+
+def test_the_runtime_asks_for_nothing_but_memory_functions(tmp_path: Path) -> None:
+    """No malloc, no float helper, no global that can be written: what the object files need, and what they hold."""
+    command = ["gcc", "-std=c99", "-O2", "-fno-stack-protector", *INCLUDES, "-c", *map(str, RUNTIME)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    objects = sorted(map(str, tmp_path.glob("*.o")))
+    assert len(objects) == len(RUNTIME)
+    lines = subprocess.run(["nm", *objects], capture_output=True, text=True, check=True).stdout.splitlines()
+    symbols = [line.split()[-2:] for line in lines if len(line.split()) >= 2]
+    defined = {name for kind, name in symbols if kind in "Tt"}
+    assert {name for kind, name in symbols if kind == "U"} - defined <= {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_"}
+    assert not [name for kind, name in symbols if kind in "DdBbC"]
+    for path in RUNTIME:
+        assert not any(word in path.read_text().split() for word in ("float", "double", "malloc")), path.name
+
+
+# --- the same bits ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", json.loads(GOLDEN.read_text()), ids=lambda e: f"{e['network']} {e['sigma']}")
+def test_golden_votes(entry: dict[str, Any], fast: Driver) -> None:
+    base, pixels = golden_base(entry["network"])[:2]
+    made = build(base, Decisions(Noise.of(entry["noise"], entry["sigma"])))
+    where = int(entry["seed"]), entry["image"], entry["first"], entry["count"]
+    opened, voted = fast.run([Open(made.data), CountVotes(pixels, *where)])
+    assert opened[0] == OK
+    assert voted[6:] == entry["counts"]
+
+
+def random_cases(first: int, count: int) -> Iterator[tuple[Network, Any]]:
+    for seed in range(first, first + count):
+        rng = np.random.default_rng(seed)
+        made = random_network(rng)
+        yield made, rng.integers(0, 256, made.input_shape).astype(np.uint8)
+
+
+def test_random_networks_of_every_kind(driver: Driver) -> None:
+    """Scores without noise and votes under it; every kind occurs often."""
+    noise = Noise.discrete("0.25")
+    commands: list[Command] = []
+    expected: list[tuple[list[int], list[int]]] = []
+    seen: dict[int, int] = {}
+    for base, pixels in random_cases(0, RANDOM_NETWORKS):
+        for kind in {layer.KIND for layer in base.layers}:
+            seen[kind] = seen.get(kind, 0) + 1
+        commands += [
+            Open(build(base, Decisions(noise)).data), Classify(pixels), CountVotes(pixels, SEED, 7, SELECTION + 3, 2)
+        ]  # fmt: skip
+        scores = base.scores(pixels[None].astype(np.int32))[0].tolist()
+        counts = count(base, pixels, noise, Samples(SEED, 7, SELECTION + 3, 2), threads=1).counts
+        expected.append((scores, list(counts)))
+    answers = driver.run(commands)
+    for i, (scores, votes) in enumerate(expected):
+        opened, classified, voted = answers[3 * i : 3 * i + 3]
+        assert (opened[0], classified[0], voted[0]) == (OK, OK, OK), i
+        assert classified[1:] == [int(np.argmax(scores)), *scores], i
+        assert voted[6:] == votes, i
+    assert all(seen.get(kind, 0) >= 20 for kind in KINDS), seen
+
+
+def test_layers_that_write_over_their_input_are_among_them() -> None:
+    """Otherwise the test above would say nothing about the memory plan."""
+    shared = 0
+    for base, _ in random_cases(0, 60):
+        plan, shapes = plan_memory(base), base.shapes
+        for step, layer in enumerate(base.layers, 1):
+            out = range(plan.tensors[step], plan.tensors[step] + int(np.prod(shapes[step])))
+            for i in set(layer.inputs):
+                read = range(plan.tensors[i], plan.tensors[i] + int(np.prod(shapes[i])))
+                shared += max(out.start, read.start) < min(out.stop, read.stop)
+    assert shared > 40
+
+
+SETTINGS = [
+    ("resnet8-sigma0.25", "discrete", "0.25"),
+    ("resnet8-sigma0.25", "rounded", "0.5"),
+    ("resnet20-sigma0.12", "rounded", "0.12"),
+    ("resnet20-sigma0.5", "discrete", "1"),
+]
+
+
+@pytest.mark.parametrize(("model", "law", "sigma"), SETTINGS)
+def test_shipped_networks(model: str, law: Any, sigma: str, fast: Driver, image: Any) -> None:
+    """Votes, predictions and squared radii, with a fixed number of samples and adaptively."""
+    base, noise = intrs.load(model), Noise.of(law, sigma)
+    smooth, n, n0 = Smooth(base, noise, seed=SEED, threads=1), 60, 9
+    certifier = Certifier(noise, image.size, n, "0.05")
+    rule = stages_of(certifier, ["0.05", "0.1"]).rules(certifier)[-1]
+    level = Fraction("0.05") - noise.tau(n, image.size)
+    decided = Decisions(
+        noise, Predicting(n, level), Certifying(n0, certifier, certifier.table()), Stopping(n0, rule)  # type: ignore[arg-type]
+    )  # fmt: skip
+    index = content_index(image)
+    modes = [Decide(image, SEED, index, mode, step=7) for mode in (PREDICT, CERTIFY, ADAPTIVE)]
+    opened, *found = fast.run([Open(build(base, decided).data), *modes])
+    assert opened[0] == OK
+    settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": "0.05"}
+    expected = [
+        smooth.predict(image, n=n, alpha="0.05"),
+        smooth.certify(image, **settings),
+        smooth.certify(image, radii=["0.05", "0.1"], **settings),
+    ]
+    for answer, wanted in zip(found, expected, strict=True):
+        assert same(answer, wanted), (answer, wanted)
+
+
+def same(line: list[int], wanted: Any) -> bool:
+    """Whether a line of the driver is the library's answer."""
+    status, decided, label, votes, samples, radius_sq, *_ = line
+    if (status, votes, samples) != (OK, wanted.votes, wanted.n):
+        return False
+    if not getattr(wanted, "certified", True):
+        return decided == 0
+    return (decided, label, radius_sq) == (1, wanted.label, getattr(wanted, "radius_sq", 0))
+
+
+# --- every entry of the tables ---------------------------------------------------------------------------------------
+
+TABLES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "intrs_data.h"
+static uint32_t words[1 << 18];
+int main(int count, char** names) {
+  const uint8_t* data = (const uint8_t*)words;
+  uint32_t i, k, n, radius;
+  FILE* file = count == 3 ? fopen(names[1], "rb") : 0;
+  if (!file || !fread(words, 1, sizeof words, file) || intrs_check(data) != INTRS_OK) return 1;
+  n = (uint32_t)atoi(names[2]);
+  for (i = 0; i <= n; ++i) {
+    radius = 0;
+    if (intrs_header_of(data)->certify_at) {
+      const int certified = intrs_certified(data, i, &radius);
+      printf("%d %u ", certified, (unsigned)radius);
+    }
+    if (intrs_header_of(data)->predict_at) {
+      for (k = 0; k <= i && i + k <= n; ++k) putchar(intrs_predict_passes(data, i, k) ? '1' : '0');
+    }
+    if (intrs_header_of(data)->adaptive_at) {
+      const intrs_adaptive* rule = (const intrs_adaptive*)(const void*)(data + intrs_header_of(data)->adaptive_at);
+      for (k = 0; k < rule->looks; ++k) {
+        if (i > intrs_words(data, rule->looks_at)[k]) continue;
+        radius = 0;
+        printf("%u %d ", (unsigned)k, intrs_adaptive_stops(data, k, i));
+        printf("%d ", intrs_adaptive_certified(data, k, i, &radius));
+        printf("%u ", (unsigned)radius);
+      }
+    }
+    putchar('\n');
+  }
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def look_up(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Decisions, int], list[str]]:
+    """What the device makes of 0 .. n votes, a line each."""
+    place = tmp_path_factory.mktemp("tables")
+    (place / "tables.c").write_text(TABLES)
+    command = ["gcc", "-std=c99", "-O1", *INCLUDES, *SANITIZERS, str(place / "tables.c"), *map(str, RUNTIME)]
+    subprocess.run([*command, "-o", str(place / "tables")], check=True)
+
+    def run(decisions: Decisions, n: int) -> list[str]:
+        (place / "net").write_bytes(build(tiny(), decisions).data)
+        done = subprocess.run(
+            [str(place / "tables"), str(place / "net"), str(n)], capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()
+
+    return run
+
+
+def tiny() -> Network:
+    weights = np.arange(-6, 6).reshape(3, 2, 2, 1)
+    return network(conv(0, weights, pad=(0, 0, 0, 0)), height=2, width=2, channels=1)
+
+
+@pytest.mark.parametrize(("n", "sigma"), [(1000, "0.25"), (4000, "0.5"), (13, "1")])
+def test_every_squared_radius(n: int, sigma: str, look_up: Any) -> None:
+    certifier = Certifier(Noise.discrete(sigma), 3072, n, "0.01")
+    table = certifier.table()
+    found = look_up(Decisions(certifier.noise, certify=Certifying(1, certifier, table)), n)
+    expected = [table.radius_sq(votes) for votes in range(n + 1)]
+    assert [line.split() for line in found] == [["0", "0"] if r is None else ["1", str(r)] for r in expected]
+
+
+def test_the_table_of_radii_is_small() -> None:
+    """A hundred thousand votes within twelve kilobytes: the shape of the paper's table, without computing it."""
+    votes = np.arange(50_500, 100_001) / 100_000
+    curve = np.sqrt(-2 * np.log(1 - votes + 5e-5))  # grows as the true one does
+    values = (4096 * (curve - curve[0]) ** 2).astype(np.int64)
+    bits, blocks, residuals = compressed(values)
+    assert 16 * len(blocks) + 4 * len(residuals) < 12_000
+    assert len(blocks) << bits >= len(values)
+
+
+def test_is_the_radius_at_least(look_up: Any) -> None:
+    certifier = Certifier(Noise.discrete("0.25"), 3072, 500, "0.001")
+    asked = Certifying(1, certifier, at_least=Fraction(1, 4))
+    wanted = -((-((255) ** 2)) // 16)
+    for votes, line in enumerate(look_up(Decisions(certifier.noise, certify=asked), 500)):
+        assert line.split()[0] == str(int((certifier.radius_sq(votes) or -1) >= wanted))
+
+
+def test_every_prediction(look_up: Any) -> None:
+    n, level = 300, Fraction("0.001")
+    least = least_wins_table(n, level)
+    found = look_up(Decisions(Noise.discrete("0.25"), Predicting(n, level)), n)
+    for a, line in enumerate(found):
+        expected = ["1" if a > b and a >= least[a + b] else "0" for b in range(min(a, n - a) + 1)]
+        assert line == "".join(expected), a
+
+
+@pytest.mark.parametrize("radii", [(), ("0.3",), ("0", "0.25", "9")])
+def test_every_look(radii: tuple[str, ...], look_up: Any) -> None:
+    certifier = Certifier(Noise.rounded("0.25"), 3072, 3000, "0.01")
+    rule = stages_of(certifier, radii).rules(certifier)[-1]
+    found = look_up(Decisions(certifier.noise, adaptive=Stopping(1, rule)), 3000)  # type: ignore[arg-type]
+    looks = rule.schedule.looks
+    for votes, line in enumerate(found):
+        numbers = list(map(int, line.split()))
+        for look, stops, certified, radius in grouped(numbers):
+            expected = rule.radius_sq(look, votes, 0)
+            assert bool(stops) == (look + 1 == len(looks) or rule.stops(look, votes, 0)), (look, votes)
+            assert (certified, radius) == ((0, 0) if expected is None else (1, expected)), (look, votes)
+
+
+def grouped(numbers: list[int]) -> Iterator[tuple[int, int, int, int]]:
+    for i in range(0, len(numbers), 4):
+        yield numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def decided(n: int = 40) -> Decisions:
+    """Tables of every mode, small."""
+    noise = Noise.discrete("0.25")
+    certifier = Certifier(noise, 4, n, "0.05")
+    rule = stages_of(certifier, ["0.05"]).rules(certifier)[-1]
+    return Decisions(
+        noise, Predicting(n, Fraction("0.04")), Certifying(3, certifier, certifier.table()), Stopping(3, rule)  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def sealed(data: bytes) -> bytes:
+    """The same bytes with a digest that fits them."""
+    return data[:-32] + hashlib.sha256(data[:-32]).digest()
+
+
+def changed(data: bytes, at: int, value: bytes) -> bytes:
+    return data[:at] + value + data[at + len(value) :]
+
+
+def test_damaged_constants_are_refused(driver: Driver) -> None:
+    data = build(tiny(), decided()).data
+    cases = [
+        (data, OK),
+        (b"", TRUNCATED),
+        (data[:50], TRUNCATED),
+        (data[:-4], TRUNCATED),
+        (data + b"more", OK),
+        (changed(data, 0, b"X"), BAD_MAGIC),
+        (changed(data, 8, b"\x02"), BAD_FORMAT),
+        (changed(data, 12, b"\0\0\0\0"), BAD_NETWORK),
+        (changed(data, 200, bytes([data[200] ^ 1])), BAD_HASH),
+        (sealed(changed(data, 13 * 4, b"\xff\xff\xff\x7f")), BAD_NETWORK),
+    ]
+    answers = driver.run([Open(case) for case, _ in cases])
+    assert [answer[0] for answer in answers] == [status for _, status in cases]
+
+
+def test_no_constants_lead_astray(driver: Driver) -> None:
+    """Mutations with a digest that fits: refused, or run without a step outside memory or an undefined operation."""
+    rng = np.random.default_rng(11)
+    commands: list[Command] = []
+    for base, pixels in random_cases(500, 40):
+        data = build(base, decided()).data
+        for _ in range(40):
+            wrong = bytearray(data)
+            for _ in range(int(rng.integers(1, 4))):
+                at = int(rng.integers(8, len(data) - 32)) & ~3
+                value = int(rng.choice([0, 1, 2, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, rng.integers(0, 400)]))
+                wrong[at : at + 4] = value.to_bytes(4, "little")
+            few = CountVotes(pixels, SEED, 0, 0, 1)
+            commands += [Open(sealed(bytes(wrong))), few, Decide(pixels, SEED, 0, ADAPTIVE, step=5)]
+    answers = driver.run(commands)
+    opened = {answer[0] for answer in answers[::3]}
+    assert {OK, BAD_NETWORK} <= opened <= {OK, BAD_NETWORK, TRUNCATED, BAD_FORMAT, TOO_MANY_CLASSES, ARENA_TOO_SMALL}
+
+
+def test_wrong_calls_are_refused(driver: Driver) -> None:
+    pixels = np.zeros((2, 2, 1), np.uint8)
+    plain = build(tiny()).data
+    answers = driver.run([
+        Open(build(tiny(), decided()).data),
+        CountVotes(pixels, SEED, 0, 0, 0),
+        CountVotes(pixels, SEED, 0, SELECTION - 1, 2),
+        CountVotes(pixels, SEED, 0, 2**64 - 1, 2),
+        CountVotes(pixels, SEED, 0, 2**64 - 1, 1),
+        CountVotes(pixels[:1], SEED, 0, 0, 1),
+        CountVotes(pixels, SEED, 0, 0, 1, step=0),
+        Classify(pixels[:1]),
+        Decide(pixels, SEED, 0, 9),
+        Open(plain),
+        Classify(pixels),
+        CountVotes(pixels, SEED, 0, 0, 1),
+        Decide(pixels, SEED, 0, PREDICT),
+    ])  # fmt: skip
+    statuses = [answer[0] for answer in answers]
+    assert statuses == [
+        OK, BAD_COUNT, BAD_COUNT, BAD_COUNT, OK, BAD_IMAGE, BAD_COUNT, BAD_IMAGE, BAD_ARGUMENT,
+        OK, OK, NO_TABLE, NO_TABLE,
+    ]  # fmt: skip
+
+
+def test_too_many_classes_are_refused(driver: Driver) -> None:
+    wide = network(conv(0, np.zeros((65, 2, 2, 1)), pad=(0, 0, 0, 0)), height=2, width=2, channels=1)
+    assert driver.run([Open(build(wide).data)])[0][0] == TOO_MANY_CLASSES
+
+
+PRIMITIVES = r"""
+#include <stdio.h>
+#include <string.h>
+#include "intrs_kernels.h"
+
+static int failures;
+static void check(int holds, const char* what) {
+  if (!holds) {
+    printf("%s\n", what);
+    ++failures;
+  }
+}
+
+/* A generator that needs no library; every failure can be repeated. */
+static uint32_t next(uint32_t* state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  return *state ^= *state << 5;
+}
+
+static void check_rescale(void) {
+  uint32_t state = 1, i;
+  int shift;
+  for (shift = 33; shift <= 62; ++shift) {
+    for (i = 0; i < 300000; ++i) {
+      const int32_t value = (int32_t)next(&state) >> (next(&state) % 31);
+      const int32_t multiplier = (int32_t)(next(&state) >> (1 + next(&state) % 31));
+      check(intrs_rescale_high(value, multiplier, shift) == intrs_rescale(value, multiplier, shift), "rescale_high");
+    }
+    check(intrs_rescale_high(INT32_MIN, INT32_MAX, shift) == intrs_rescale(INT32_MIN, INT32_MAX, shift), "ends");
+    check(intrs_rescale_high(INT32_MAX, INT32_MAX, shift) == intrs_rescale(INT32_MAX, INT32_MAX, shift), "ends");
+  }
+}
+
+/* All 2^32 sums of a network with this scale, as the argument says; and clamping, where every sum is saturated. */
+static void check_all_values(int32_t multiplier, int shift) {
+  int64_t value;
+  for (value = INT32_MIN; value <= INT32_MAX; value += 3) {
+    const int32_t v = (int32_t)value;
+    if (intrs_rescale_high(v, multiplier, shift) != intrs_rescale(v, multiplier, shift)) check(0, "all values");
+  }
+}
+
+/* Every weight with every value, in each place of a word. */
+static void check_dot(void) {
+  static const uint8_t order[4] = {0, 2, 1, 3};
+  int weight, value, k;
+  for (weight = -128; weight <= 127; ++weight) {
+    for (value = -255; value <= 255; ++value) {
+      for (k = 0; k < 4; ++k) {
+        int8_t weights[8];
+        int16_t first[4], second[4];
+        intrs_sums sums;
+        memset(weights, 0, sizeof weights);
+        memset(first, 0, sizeof first);
+        memset(second, 0, sizeof second);
+        memset(&sums, 0, sizeof sums);
+        weights[order[k]] = (int8_t)weight;
+        weights[4 + order[k]] = (int8_t)~weight;
+        first[k] = (int16_t)value;
+        second[k] = (int16_t)-value;
+        intrs_dot_22(&sums, weights, first, second, 4);
+        check(sums.at[0][0] == weight * value && sums.at[0][1] == -weight * value, "first output");
+        check(sums.at[1][0] == ~weight * value && sums.at[1][1] == -(~weight * value), "second output");
+      }
+    }
+  }
+}
+
+/* RFC 8439, 2.3.2, and FIPS 180-4's message of 448 bits. */
+static void check_vectors(void) {
+  static const uint32_t input[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, 0x03020100, 0x07060504,
+                                     0x0b0a0908, 0x0f0e0d0c, 0x13121110, 0x17161514, 0x1b1a1918, 0x1f1e1d1c,
+                                     0x00000001, 0x09000000, 0x4a000000, 0x00000000};
+  static const char message[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+  static const uint8_t digest[4] = {0x24, 0x8d, 0x6a, 0x61};
+  uint32_t output[16];
+  uint8_t found[32];
+  intrs_chacha20(input, output);
+  check(output[0] == 0xe4e7f110 && output[15] == 0x4e3c50a2, "chacha20");
+  intrs_sha256((const uint8_t*)message, 56, found);
+  check(memcmp(found, digest, 4) == 0, "sha256");
+}
+
+int main(void) {
+  check_rescale();
+  check_all_values(1518500250, 40);
+  check_dot();
+  check_vectors();
+  return failures != 0;
+}
+"""
+
+
+def test_primitives_in_full(tmp_path: Path) -> None:
+    """Products of all weights and values; RESCALE by its upper word, for a third of all sums."""
+    (tmp_path / "primitives.c").write_text(PRIMITIVES)
+    sources = [str(tmp_path / "primitives.c"), *(str(p) for p in RUNTIME)]
+    subprocess.run(["gcc", "-std=c99", "-O2", *INCLUDES, *sources, "-o", str(tmp_path / "run")], check=True)
+    done = subprocess.run([str(tmp_path / "run")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[:500]
+
+
+# --- the plan, the settings and the folder ---------------------------------------------------------------------------
+
+
+def test_memory_of_the_shipped_networks() -> None:
+    """The figures of docs/devices.md: the arena, and the constants without tables."""
+    for name, most in (("resnet8-sigma0.25", 88_000), ("resnet20-sigma0.25", 290_000)):
+        made = build(intrs.load(name))
+        assert made.plan.size == 36_040
+        assert len(made.data) < most
+
+
+def test_a_plan_keeps_apart_what_must_be_apart() -> None:
+    """Tensors that are alive at once share no byte, except an input with the output that may be written over it."""
+    for base, _ in random_cases(900, 40):
+        plan = plan_memory(base)
+        last = {
+            i: max([i, *(s for s, layer in enumerate(base.layers, 1) if i in layer.inputs)])
+            for i in range(len(base.shapes))
+        }
+        for a in range(len(base.shapes)):
+            for b in range(a + 1, len(base.shapes)):
+                if last[a] <= b:  # a is read last when b is written: the driver's tests look at that
+                    continue
+                low, high = sorted((a, b), key=lambda i: plan.tensors[i])
+                assert plan.tensors[low] + int(np.prod(base.shapes[low])) <= plan.tensors[high]
+        assert plan.size >= max(p + int(np.prod(s)) for p, s in zip(plan.tensors, base.shapes, strict=True))
+
+
+def test_settings_say_which_tables() -> None:
+    base = tiny()
+    usual = decisions_of(base, sigma="0.25", alpha="0.01", radii=["0.1"], n=300)
+    assert (usual.predict, usual.certify) == (Predicting(100, Fraction("0.01") - usual.noise.tau(100, 4)), None)
+    assert usual.adaptive
+    assert usual.adaptive.rule.radii == (Fraction("0.1"),)
+    fixed = decisions_of(base, sigma="0.25", n=50, only="certify")
+    assert fixed.certify
+    assert (fixed.predict, fixed.adaptive, fixed.certify.certifier.n) == (None, None, 50)
+    only = decisions_of(base, sigma="0.25", only="predict", predict_n=20)
+    assert (only.certify, only.adaptive) == (None, None)
+    one = decisions_of(base, sigma="0.25", n=50, at_least="0.1")
+    assert one.certify
+    assert one.certify.table is None
+    single = decisions_of(base, sigma="0.25", at_least="0.1")
+    assert single.adaptive
+    assert single.adaptive.only_asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "how much noise"),
+        ({"sigma": "0.25", "only": "both"}, "only: choose from predict, certify, got 'both'"),
+        ({"sigma": "0.25", "at_least": "0.5", "radii": ["1"]}, "at_least asks for one radius"),
+        ({"sigma": "0.25", "n": 5, "only": "certify"}, "no number of votes certifies; raise n"),
+        ({"sigma": "0.25", "n": 100, "at_least": "9"}, "certifies a radius of 9; take a larger n"),
+        ({"sigma": "0.25", "at_least": "9"}, "certifies a radius of 9; raise n"),
+        ({"sigma": "0.25", "predict_n": 3}, "can only abstain"),
+        ({"sigma": "0.25", "n": 100, "give_up": "0.5"}, "give_up is for adaptive"),
+        ({"sigma": "0.25", "noise": "continuous"}, "no masses and no table"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        decisions_of(tiny(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("48K", 49152), ("48 KiB", 49152), ("1M", 2**20), (100, 100), ("7", 7), (None, None)]
+)
+def test_bytes_as_people_write_them(text: Any, size: int | None) -> None:
+    assert parse_bytes(text, "ram") == size
+    with pytest.raises(SettingsError, match="ram: expected a number of bytes, such as 49152 or 48K, got '3 apples'"):
+        parse_bytes("3 apples", "ram")
+
+
+def test_the_deepest_chain_of_calls() -> None:
+    def node(name: str, size: int, kind: str = "static") -> str:
+        return f'node: {{ title: "{name}" label: "{name}\\nf.c:1:1\\n{size} bytes ({kind})\\n0 dynamic objects" }}\n'
+
+    def edge(a: str, b: str) -> str:
+        return f'edge: {{ sourcename: "{a}" targetname: "{b}" label: "f.c:1:1" }}\n'
+
+    graph = node("a", 8) + node("b", 100) + node("f.c:intrs_dot_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
+    assert deepest(graph) == 148
+    assert deepest(graph + edge("b", "memcpy")) == 172
+    with pytest.raises(SettingsError, match="calls itself"):
+        deepest(graph + edge("b", "a"))
+    with pytest.raises(SettingsError, match="depends on its data"):
+        deepest(graph + node("c", 8, "dynamic"))
+
+
+def test_the_shipped_sizes_are_not_too_small() -> None:
+    """What is said without a compiler for Cortex-M is what one finds."""
+    if not shutil.which(sizes.COMPILER):
+        pytest.skip("no compiler for Cortex-M here")
+    found = folder.code_of_runtime()
+    assert found.measured
+    assert found.flash <= sizes.SHIPPED.flash <= found.flash + 2000
+    assert found.stack <= sizes.SHIPPED.stack <= found.stack + 400
+
+
+def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
+    out = tmp_path / "board"
+    made = intrs.export(tiny(), out, target="c", sigma="0.25", alpha="0.01", n=300, radii=["0.02"], predict_n=30)
+    assert made.device
+    assert {path.name for path in out.iterdir()} == {
+        *("boards", "examples", "src", "zephyr"),
+        *("CMakeLists.txt", "Makefile", "README.md", "library.json", "library.properties"),
+    }  # fmt: skip
+    done = subprocess.run(["make", "-s", "-C", str(out), "check", "CFLAGS=-O2 -Werror"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "all answers equal the desktop's" in done.stdout
+    assert f"#define NET_DATA_BYTES {len(made.device.constants.data)}u" in (out / "src/net.h").read_text()
+    json.loads((out / "library.json").read_text())
+
+
+def test_a_device_that_computes_otherwise_is_noticed(tmp_path: Path) -> None:
+    """The self-check fails if RESCALE rounds down instead of to the nearest."""
+    out = tmp_path / "board"
+    intrs.export(golden_base("made here")[0], out, target="c", sigma="0.25", only="predict")
+    kernels = out / "src/intrs_kernels.h"
+    text = kernels.read_text()
+    kernels.write_text(text.replace("(high + ((int32_t)1 << (shift - 33)))", "high"))
+    assert kernels.read_text() != text
+    done = subprocess.run(["make", "-s", "-C", str(out), "check"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "error: this device computes something else than the desktop" in done.stdout
+
+
+def test_what_does_not_fit_is_refused_with_what_would(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "alpha": "0.01", "n": 3000, "only": None}
+    base = tiny()
+    with pytest.raises(SettingsError, match=r"bytes of RAM \(arena .* and 100 are allowed"):
+        intrs.export(base, tmp_path / "x", ram=100, **settings)
+    wanted = {name: value for name, value in settings.items() if name != "target"}
+    needed = len(build(base, decisions_of(base, **wanted)).data) + folder.code_of_runtime().flash
+    with pytest.raises(SettingsError, match=r"what would fit: only predictions \(.*at_least.*without noise"):
+        intrs.export(base, tmp_path / "x", flash=needed - 4, **settings)
+    with pytest.raises(SettingsError, match="take a smaller network"):
+        intrs.export(base, tmp_path / "x", flash="1K", **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "only": "predict"}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("keep")
+    with pytest.raises(ResultsError, match="exists; choose another folder"):
+        intrs.export(tiny(), tmp_path / "mine", overwrite=True, **settings)
+    intrs.export(tiny(), tmp_path / "net", **settings)
+    with pytest.raises(ResultsError, match="exists"):
+        intrs.export(tiny(), tmp_path / "net", **settings)
+    intrs.export(tiny(), tmp_path / "net", overwrite=True, **settings)
+    with pytest.raises(ResultsError, match="there is no folder"):
+        intrs.export(tiny(), tmp_path / "no/net", **settings)
