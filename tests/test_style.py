@@ -25,9 +25,8 @@ def test_mypy() -> None:
 
 
 def test_clang_format() -> None:
-    sources = sorted(
-        str(path) for folder in ("core", "examples", "tests/native") for path in (ROOT / folder).rglob("*.[ch]*")
-    )
+    folders = ("core", "device", "examples", "tests/device", "tests/native")
+    sources = sorted(str(path) for folder in folders for path in (ROOT / folder).rglob("*.[ch]*"))
     run(str(Path(sys.executable).parent / "clang-format"), "--dry-run", "--Werror", *sources)
 
 
