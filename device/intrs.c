@@ -329,33 +329,32 @@ static void add_scores(const intrs_net* net, intrs_sha256_state* sha) {
   }
 }
 
-static intrs_status check_samples(const intrs_net* net, const intrs_vectors* vectors) {
+static intrs_status check_samples(const intrs_net* net, const intrs_vectors* vectors, intrs_run* run) {
   uint8_t digest[INTRS_DIGEST_BYTES];
   intrs_sha256_state sha;
-  intrs_run run;
-  intrs_status status = intrs_begin_votes(net, &run, vectors->seed, vectors->index, 0, vectors->samples);
+  intrs_status status = intrs_begin_votes(net, run, vectors->seed, vectors->index, 0, vectors->samples);
   if (status != INTRS_OK) return status;
   intrs_sha256_begin(&sha);
   do {
-    status = intrs_next(net, &run, vectors->image, vectors->image_bytes, 1);
+    status = intrs_next(net, run, vectors->image, vectors->image_bytes, 1);
     if (status < INTRS_OK) return status;
     add_scores(net, &sha);
   } while (status == INTRS_MORE);
   intrs_sha256_end(&sha, digest);
   if (differ(digest, vectors->scores, sizeof digest)) return INTRS_DIFFERENT;
-  for (run.label = 0; run.label < intrs_classes(net); ++run.label) {
-    if (run.counts[run.label] != vectors->votes[run.label]) return INTRS_DIFFERENT;
+  for (run->label = 0; run->label < intrs_classes(net); ++run->label) {
+    if (run->counts[run->label] != vectors->votes[run->label]) return INTRS_DIFFERENT;
   }
   return INTRS_OK;
 }
 
-intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors) {
+intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors, intrs_run* run) {
   uint32_t index = 0;
   intrs_status status;
-  if (!vectors || !vectors->seed || !vectors->votes || !vectors->scores) return INTRS_BAD_ARGUMENT;
+  if (!run || !vectors || !vectors->seed || !vectors->votes || !vectors->scores) return INTRS_BAD_ARGUMENT;
   status = intrs_content_index(net, vectors->image, vectors->image_bytes, &index);
   if (status != INTRS_OK) return status;
-  return index == vectors->index ? check_samples(net, vectors) : INTRS_DIFFERENT;
+  return index == vectors->index ? check_samples(net, vectors, run) : INTRS_DIFFERENT;
 }
 
 /* --- runs as bytes: all words, little endian, then the SHA-256 of them --- */

@@ -147,8 +147,9 @@ typedef struct {
   }* expected;
 } intrs_vectors;
 
-/* Computes scores and votes again: INTRS_OK, or INTRS_DIFFERENT. The answers take longer; see examples/check/main.c. */
-intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors);
+/* Computes scores and votes again: INTRS_OK, or INTRS_DIFFERENT. `run` is used and says nothing afterwards. The answers
+ * take longer; see examples/check/main.c. */
+intrs_status intrs_self_check(const intrs_net* net, const intrs_vectors* vectors, intrs_run* run);
 
 #ifdef __cplusplus
 }

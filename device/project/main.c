@@ -81,7 +81,7 @@ int main(void) {
   board_write("network " NET_IDENTITY "\n");
   write_pair("constants ", NET_DATA_BYTES, " bytes, ");
   write_pair("arena ", NET_ARENA_BYTES, " bytes\n");
-  status = intrs_self_check(&net, &net_vectors);
+  status = intrs_self_check(&net, &net_vectors, &run);
   if (status != INTRS_OK) return fail(status);
   write_pair("the scores and votes of ", net_vectors.samples, " samples equal the desktop's\n");
   for (i = 0; i < net_vectors.answers; ++i) failed |= check_answer(&net, &net_vectors.expected[i]);

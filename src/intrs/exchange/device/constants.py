@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from intrs.exchange.device.layers import layer_words
 from intrs.exchange.device.memory import ArenaPlan, plan_memory
-from intrs.exchange.device.words import Block
+from intrs.exchange.device.words import ConstantBlock
 from intrs.network import Conv
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Constants:
 def build(network: Network, decisions: Decisions | None = None) -> Constants:
     """The constants of a network and of what is to be decided with it. Without decisions it only classifies."""
     _ = network.native  # proves the sums that the device relies on
-    block, plan = Block(HEADER_WORDS), plan_memory(network)
+    block, plan = ConstantBlock(HEADER_WORDS), plan_memory(network)
     records: list[list[int]] = []
     sizes: list[int] = []
     for layer, scratch in zip(network.layers, plan.scratch, strict=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from intrs.adaptive import SpendingRule
     from intrs.certificate import Certifier, RadiusTable
-    from intrs.exchange.device.words import Block
+    from intrs.exchange.device.words import ConstantBlock
     from intrs.noise import Noise
 
 MOST_SAMPLES = 2**31 - 1
@@ -69,7 +69,7 @@ class Decisions:
     certify: Certifying | None = None
     adaptive: Stopping | None = None
 
-    def put(self, block: Block) -> tuple[int, int, int, int]:
+    def put(self, block: ConstantBlock) -> tuple[int, int, int, int]:
         """Their places in the constants: noise, predict, certify, adaptive; 0 for those that are not wanted."""
         return (
             put_noise(block, self.noise),
@@ -79,7 +79,7 @@ class Decisions:
         )
 
 
-def put_noise(block: Block, noise: Noise) -> int:
+def put_noise(block: ConstantBlock, noise: Noise) -> int:
     """The thresholds below 2^63; the others follow by symmetry (Theorem 4)."""
     table = noise.table()
     count = -table.first
@@ -92,7 +92,7 @@ def put_noise(block: Block, noise: Noise) -> int:
     return block.words([count, bits, *places])
 
 
-def put_predict(block: Block, asked: Predicting) -> int:
+def put_predict(block: ConstantBlock, asked: Predicting) -> int:
     """A bit per number of votes of the first two classes: whether the least number of wins grows there."""
     least = least_wins_table(asked.n, asked.level)
     grows = np.zeros((asked.n // 32 + 1) * 32, np.uint8)
@@ -100,7 +100,7 @@ def put_predict(block: Block, asked: Predicting) -> int:
     return block.words([asked.n, block.array(np.packbits(grows, bitorder="little").view("<u4"), "<u4")])
 
 
-def put_certify(block: Block, asked: Certifying) -> int:
+def put_certify(block: ConstantBlock, asked: Certifying) -> int:
     """The whole table in blocks of parabolas and what is left; or the fewest votes that certify one radius."""
     n = asked.certifier.n
     if asked.at_least is not None:
@@ -163,7 +163,7 @@ def _fixed(value: float) -> int:
     return int(min(max(round(value * 2**FRACTION_BITS), -INT32 + 1), INT32 - 1))
 
 
-def put_adaptive(block: Block, asked: Stopping) -> int:
+def put_adaptive(block: ConstantBlock, asked: Stopping) -> int:
     """Looks, the votes that accept each radius at each look, and those that give up what is asked for."""
     rule, tables = asked.rule, asked.rule.tables
     looks = np.array(rule.schedule.looks, np.int64)

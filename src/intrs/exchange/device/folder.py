@@ -18,7 +18,7 @@ from intrs.exchange.device.decisions import Decisions
 from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import FOR, CodeSize, code_size, kib, parse_bytes, table
 from intrs.exchange.device.vectors import SAMPLES, Vectors, make_vectors
-from intrs.exchange.device.words import Block
+from intrs.exchange.device.words import ConstantBlock
 from intrs.files import write_whole
 from intrs.network import Conv
 from intrs.version import __version__
@@ -132,7 +132,7 @@ def _smaller(constants: Constants, decisions: Decisions, bare: int) -> Iterator[
     """Other settings, and the flash that they would take."""
 
     def size(wanted: Decisions) -> int:
-        block = Block(0)
+        block = ConstantBlock(0)
         wanted.put(block)
         return bare + len(block)
 

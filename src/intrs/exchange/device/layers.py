@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from intrs.exchange.device.words import Block
+    from intrs.exchange.device.words import ConstantBlock
     from intrs.network import AvgPool, CodeTable, Conv, Layer, MaxPool, Mul, Pad, Requantise, Rescale, ScaledAdd
 
 ORDER = (0, 2, 1, 3)  # of every four weights
 
 
-def layer_words(block: Block, layer: Layer, scratch: int) -> list[int]:
+def layer_words(block: ConstantBlock, layer: Layer, scratch: int) -> list[int]:
     """A layer as words; its arrays are put into the block."""
     fields = WRITERS[layer.KIND](block, layer)
     return [layer.KIND, 4 + len(layer.inputs) + len(fields), len(layer.inputs), scratch, *layer.inputs, *fields]
@@ -56,7 +56,7 @@ def _scale(rescale: Rescale) -> tuple[int, int]:
     return int(rescale.multiplier[0]), int(rescale.shift[0])
 
 
-def _conv(block: Block, layer: Conv) -> list[int]:
+def _conv(block: ConstantBlock, layer: Conv) -> list[int]:
     scale = layer.rescale
     return [
         *_window(layer.weights.shape[1:3], layer.stride, layer.pad, layer.dilation),
@@ -68,40 +68,40 @@ def _conv(block: Block, layer: Conv) -> list[int]:
     ]  # fmt: skip
 
 
-def _add(block: Block, layer: Any) -> list[int]:
+def _add(block: ConstantBlock, layer: Any) -> list[int]:
     return [*layer.multipliers, *layer.zero_points, layer.shift, layer.output_zero_point, *layer.clamp]
 
 
-def _max_pool(block: Block, layer: MaxPool) -> list[int]:
+def _max_pool(block: ConstantBlock, layer: MaxPool) -> list[int]:
     return [*_window(layer.kernel, layer.stride, layer.pad), 0, 0]
 
 
-def _avg_pool(block: Block, layer: AvgPool) -> list[int]:
+def _avg_pool(block: ConstantBlock, layer: AvgPool) -> list[int]:
     return [*_window(layer.kernel, layer.stride, layer.pad), layer.input_zero_point, layer.output_zero_point]
 
 
-def _requantise(block: Block, layer: Requantise) -> list[int]:
+def _requantise(block: ConstantBlock, layer: Requantise) -> list[int]:
     scale = _scale(layer.rescale)
     return [layer.input_zero_point, *scale, layer.output_zero_point, *layer.clamp, layer.ROUNDS_TWICE]
 
 
-def _concat(block: Block, layer: Layer) -> list[int]:
+def _concat(block: ConstantBlock, layer: Layer) -> list[int]:
     return []
 
 
-def _pad(block: Block, layer: Pad) -> list[int]:
+def _pad(block: ConstantBlock, layer: Pad) -> list[int]:
     return [*layer.pad, layer.value]
 
 
-def _code_table(block: Block, layer: CodeTable) -> list[int]:
+def _code_table(block: ConstantBlock, layer: CodeTable) -> list[int]:
     return [block.array(layer.table, "i1")]
 
 
-def _mul(block: Block, layer: Mul) -> list[int]:
+def _mul(block: ConstantBlock, layer: Mul) -> list[int]:
     return [*layer.zero_points, *_scale(layer.rescale), layer.output_zero_point, *layer.clamp, layer.twice]
 
 
-def _scaled_add(block: Block, layer: ScaledAdd) -> list[int]:
+def _scaled_add(block: ConstantBlock, layer: ScaledAdd) -> list[int]:
     scales = (layer.rescale_a, layer.rescale_b, layer.rescale_sum)
     return [
         *layer.zero_points, layer.left_shift, *(part for scale in scales for part in _scale(scale)),
@@ -109,12 +109,12 @@ def _scaled_add(block: Block, layer: ScaledAdd) -> list[int]:
     ]  # fmt: skip
 
 
-def _gather(block: Block, layer: Any) -> list[int]:
+def _gather(block: ConstantBlock, layer: Any) -> list[int]:
     lists = (layer.rows, layer.columns, layer.channels)
     return [word for entries in lists for word in (len(entries), block.array(entries, "<i4") if len(entries) else 0)]
 
 
-WRITERS: dict[int, Callable[[Block, Any], list[int]]] = {
+WRITERS: dict[int, Callable[[ConstantBlock, Any], list[int]]] = {
     1: _conv,
     2: _add,
     3: _max_pool,

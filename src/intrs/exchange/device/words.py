@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**31  # an address has 32 bits
 
 
-class Block:
+class ConstantBlock:
     """Constants that grow; the header's place is kept free in front."""
 
     def __init__(self, header_words: int) -> None:
