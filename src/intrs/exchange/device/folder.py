@@ -118,9 +118,7 @@ def _check_fits(
     if most_flash is not None and flash > most_flash:
         bare = flash - constants.decision_bytes
         fitting = [f"{name} ({size:,})" for name, size in _smaller(constants, decisions, bare) if size <= most_flash]
-        advice = (
-            f"what would fit: {', '.join(fitting)}" if fitting else "take a smaller network: no table is that large"
-        )
+        advice = f"what would fit: {', '.join(fitting)}" if fitting else f"without any tables it needs {bare:,}"
         parts = f"constants {len(constants.data):,}, of which noise and decisions {constants.decision_bytes:,}"
         raise SettingsError(
             f"the network needs {flash:,} bytes of flash ({parts}; code {code.flash:,}), and {most_flash:,} are "
