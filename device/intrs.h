@@ -131,6 +131,11 @@ int intrs_at_least(const intrs_answer* answer, uint32_t radius_sq);
 intrs_status intrs_save(const intrs_run* run, uint8_t* bytes, size_t size);
 intrs_status intrs_restore(const intrs_net* net, intrs_run* run, const uint8_t* bytes, size_t size);
 
+typedef struct {
+  intrs_mode mode;
+  intrs_answer answer;
+} intrs_expected;
+
 /* What the desktop computed for one image: the exporter writes it beside the network. */
 typedef struct {
   const uint8_t* image;
@@ -141,10 +146,7 @@ typedef struct {
   const uint32_t* votes; /* by class */
   const uint8_t* scores; /* the SHA-256 of their class scores: sample by sample, int32 each */
   uint32_t answers;      /* modes that were exported, as far as the desktop computed them */
-  const struct intrs_expected {
-    intrs_mode mode;
-    intrs_answer answer;
-  }* expected;
+  const intrs_expected* expected;
 } intrs_vectors;
 
 /* Computes scores and votes again: INTRS_OK, or INTRS_DIFFERENT. `run` is used and says nothing afterwards. The answers

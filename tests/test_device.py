@@ -83,8 +83,7 @@ def image() -> Any:
 @pytest.mark.parametrize("standard", STANDARDS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_no_compiler_warns(compiler: str, standard: str) -> None:
-    example = [ROOT / "device/project/main.c", ROOT / "device/boards/host.c"]
-    files = [str(path) for path in (*RUNTIME, example[1], ROOT / "tests/device/driver.c")]
+    files = [str(path) for path in (*RUNTIME, ROOT / "device/boards/host.c", ROOT / "tests/device/driver.c")]
     options = [*standard.split(), "-O2", *WARNINGS, *INCLUDES, f"-I{ROOT / 'device/boards'}", "-fsyntax-only"]
     subprocess.run([compiler, *options, *files], check=True)
 
@@ -625,6 +624,9 @@ def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
     done = subprocess.run(["make", "-s", "-C", str(out), "check", "CFLAGS=-O2 -Werror"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "all answers equal the desktop's" in done.stdout
+    for standard in STANDARDS:
+        options = [*standard.split(), *WARNINGS, f"-I{out / 'src'}", f"-I{out / 'boards'}", "-fsyntax-only"]
+        subprocess.run(["gcc", *options, str(out / "src/net.c"), str(out / "examples/check/main.c")], check=True)
     assert f"#define NET_DATA_BYTES {len(made.device.constants.data)}u" in (out / "src/net.h").read_text()
     json.loads((out / "library.json").read_text())
 

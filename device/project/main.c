@@ -59,7 +59,7 @@ static int same(const intrs_answer* a, const intrs_answer* b) {
 }
 
 /* One answer, compared with the desktop's. */
-static int check_answer(const intrs_net* net, const struct intrs_expected* expected) {
+static int check_answer(const intrs_net* net, const intrs_expected* expected) {
   intrs_answer answer;
   intrs_status status = intrs_begin(net, &run, expected->mode, net_vectors.seed, net_vectors.index);
   if (status != INTRS_OK) return fail(status);

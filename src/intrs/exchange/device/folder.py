@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,7 @@ def arithmetic_file() -> Path:
     return INSTALLED / "arith.h" if INSTALLED.is_dir() else CLONE / "core" / "arith.h"
 
 
+@cache
 def code_of_runtime() -> CodeSize:
     """How much flash and stack the runtime takes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -287,7 +289,7 @@ static const uint32_t votes[NET_CLASSES] = {{
 static const uint8_t scores[32] = {{
 {_numbers(v.scores, "0x{:02x}", 16)}}};
 
-static const struct intrs_expected expected[] = {{
+static const intrs_expected expected[] = {{
 {expected}}};
 
 const intrs_vectors net_vectors = {{image, NET_IMAGE_BYTES, seed, {v.index}u, {SAMPLES}u, votes, scores,
