@@ -36,7 +36,7 @@ class CodeSize:
     measured: bool = True
 
 
-SHIPPED = CodeSize(18_000, 760, measured=False)  # what `measure` found when this version was made
+SHIPPED = CodeSize(17_600, 760, measured=False)  # what `measure` found when this version was made
 
 
 def code_size(sources: Path) -> CodeSize:
