@@ -210,11 +210,11 @@ def _add_export(parser: Parser) -> None:
     words = "tflite, onnx: noise of these images; c: noise of the certificates (what the model says)"
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
-    _add_device(parser)
+    _add_microcontroller(parser)
     _add_loader(parser)
 
 
-def _add_device(parser: Parser) -> None:
+def _add_microcontroller(parser: Parser) -> None:
     """Of the target c. Without a default: only what is given reaches the target."""
     group = parser.add_argument_group("c: what a device decides, and what it has")
     group.add_argument("--noise", choices=("discrete", "rounded"), help=f"law of the noise ({Request.noise})")

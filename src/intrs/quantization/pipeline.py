@@ -12,8 +12,8 @@ from intrs.data import Images, open_data
 from intrs.errors import DataError, SettingsError
 from intrs.exact import plain
 from intrs.exchange.convention import METADATA, Convention
+from intrs.exchange.modelfile import SIGMA
 from intrs.exchange.onnx.read import read_onnx
-from intrs.model import SIGMA
 from intrs.noise import Noise
 from intrs.progress import Progress
 from intrs.quantization import Accuracy, Quantized
