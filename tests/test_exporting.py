@@ -216,25 +216,12 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 }  # fmt: skip
 
 
-NOT_READ = ("product", "product with one pixel", "difference", "a choice of rows, columns and channels")
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("target", ["tflite", "onnx"])
 def test_every_kind_of_layer_is_written(name: str, target: str, tmp_path: Path) -> None:
     """Loaded again, the scores are those of the network, but for a rounding here and there."""
     network = NETWORKS[name]()
-    try:
-        made = intrs.export(network, tmp_path / f"model.{target}", sigma="0.25")
-    except ModelError as error:
-        reason = str(error)
-    else:
-        reason = ""
-    if target == "onnx" and name in NOT_READ and reason:
-        assert "model.onnx: node 'node_" in reason  # what intrs does not read from ONNX files, it does not write
-        assert not list(tmp_path.iterdir())
-        return
-    assert not reason
+    made = intrs.export(network, tmp_path / f"model.{target}", sigma="0.25")
     assert made.written is not None
     said = made.written.difference
     assert len(np.unique(network.scores(sample(network).batch))) > 50  # else it would say nothing
