@@ -24,7 +24,7 @@ from intrs.exchange.onnx.operators import OPERATORS
 from intrs.exchange.onnx.read import BEFORE_LAYOUT, TAIL, OnnxFile, read_onnx
 from intrs.exchange.onnx.tensors import to_array
 from intrs.exchange.openfile import open_file
-from intrs.exchange.refusal import Refusal, refusals_of
+from intrs.exchange.refusal import TRANSFORMER, Refusal, refusals_of
 from intrs.float_engine import engine_of
 from intrs.model import open_model
 
@@ -39,7 +39,7 @@ OPSET = 13  # the first with scales per channel
 NORMALISATION = "intrs_normalise"
 BIASED = ("Conv", "Gemm")  # layers whose bias can be corrected
 BIAS = "_intrs_bias"  # after a layer's name: that of its bias
-TRANSFORMER = ("LayerNormalization", "Attention", "MultiHeadAttention", "SkipLayerNormalization")
+OF_TRANSFORMERS = ("LayerNormalization", "Attention", "MultiHeadAttention", "SkipLayerNormalization")
 # What files expect most often, as (name, mean, std) of pixels over 255
 USUAL = (
     ("0,0,0", "1,1,1"),
@@ -310,11 +310,8 @@ def _to_layer(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], rank
 def _check_operators(proto: onnx.ModelProto) -> None:
     """Refuse before any calibration what could not be lowered after it."""
     for node in proto.graph.node:
-        if node.op_type in TRANSFORMER:
-            raise Refusal(
-                f"it has {node.op_type}, as transformers do, which have no form in 8-bit integers here; take a "
-                "convolutional network"
-            )
+        if node.op_type in OF_TRANSFORMERS:
+            raise Refusal(f"it has {node.op_type}; {TRANSFORMER}", node.name)
         if node.op_type not in OPERATORS and node.op_type not in TAIL:
             raise Refusal(f"the operator {node.op_type} is not supported (docs/onnx.md lists what is)", node.name)
 
