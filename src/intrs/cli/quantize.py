@@ -40,6 +40,8 @@ def _summarise(made: Quantized) -> None:
         rows.add_row(method + (" (chosen)" if method == made.method else ""), f"{100 * agreement:.2f} %")
     print("\nAgreement of the top class with the float network, on held-out noisy images")
     print_table(rows)
+    if made.method != max(made.candidates, key=lambda method: made.candidates[method]):
+        say("of methods this close, the one is chosen that keeps the distance between the first two classes best")
     if made.accuracy:
         rows = table("network", "under noise", "without noise", left=1)
         for name, accuracy in made.accuracy.items():

@@ -104,7 +104,9 @@ def announce(started: Started) -> float:
     job, done = started.job, len(started.rows)
     run, request, images = job.run, job.run.request, len(job.positions)
     integers = run.noise.on_integers
-    show("model", f"{request.model}, identity {run.identity[:16]}, {'kernels ' if integers else ''}{run.kernels}")
+    dialect = f"dialect {request.dialect}, " if request.dialect else ""
+    engine = f"{'kernels ' if integers else ''}{run.kernels}"
+    show("model", f"{request.model}, identity {run.identity[:16]}, {dialect}{engine}")
     show(
         "data",
         f"{request.data}, {which_images(request)}{images} images" + (f", {done} of them done before" if done else ""),
