@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
+import pytest
 from ai_edge_litert import schema_py_generated as schema  # type: ignore[import-untyped]
 from ai_edge_litert.interpreter import Interpreter, OpResolverType  # type: ignore[import-untyped]
 
@@ -112,6 +113,7 @@ def _litert(data: bytes, batch: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _tflm(data: bytes, batch: NDArray[Any]) -> NDArray[np.int64]:
+    pytest.importorskip("tflite_micro", reason="TFLite Micro is not installed: pip install tflite-micro")
     from tflite_micro.python.tflite_micro import runtime  # type: ignore[import-untyped]
 
     made = runtime.Interpreter.from_bytes(data, arena_size=2**22)
