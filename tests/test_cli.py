@@ -20,7 +20,8 @@ from PIL import Image
 from tiny_model import images, save_images, save_model
 
 from intrs import metrics, results, verification, zoo
-from intrs.cli.arguments import asked, parse
+from intrs.cli.arguments import GROUPS, asked, parse
+from intrs.errors import IntrsError
 from intrs.progress import Progress, duration, reporting
 from intrs.request import REQUESTS, Attack
 
@@ -35,8 +36,8 @@ COMMAND = [sys.executable, "-m", "intrs.cli"]
 INTERRUPTIBLE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from intrs.cli import main
-sys.exit(main(sys.argv[1:]))
+from intrs.cli.start import program
+sys.exit(program())
 """
 QUICK = ("--n", "300", "--seed", "7")
 
@@ -197,7 +198,10 @@ def test_classes_in_another_order(intrs: Intrs, here: Path) -> None:
 
 def test_options_are_not_abbreviated(intrs: Intrs) -> None:
     code, _, err = intrs("certify", "tiny.onnx", "tiny.npz", "--over", *QUICK)
-    assert (code, "unrecognized arguments: --over\n  see `intrs certify --help`" in err) == (2, True)
+    assert (code, "unrecognized arguments: --over; did you mean --overwrite?\n  see `intrs certify --help`" in err) == (
+        2,
+        True,
+    )
 
 
 def test_names_of_layers_are_no_markup(intrs: Intrs, here: Path) -> None:
@@ -330,18 +334,45 @@ def test_kill_and_resume(here: Path, intrs: Intrs, started: Callable[..., subpro
     assert without_time(path) == without_time(here / "whole.tsv")
 
 
-def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]], sent: int, code: int) -> None:
     process = started(*long_run(here, 5000), "--out", "stopped.tsv")
     wait_for_lines(here / "stopped.tsv", 3, process)
     begin = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, err = process.communicate(timeout=10)
     assert time.monotonic() - begin < 3  # a second, on a machine that does nothing else
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "of 5000 images; continue with\n  intrs certify tiny.onnx many.npz" in err
     assert err.rstrip().endswith("--out stopped.tsv --resume")
     assert "Traceback" not in err
     assert (here / "stopped.tsv").read_bytes().endswith(b"\n")
+
+
+def test_help_without_arguments(intrs: Intrs) -> None:
+    code, out, _ = intrs()
+    assert code == 0
+    assert out.startswith("usage: intrs COMMAND ...\n")
+    assert all(f"\n  {command} " in out for command in ("certify", "merge", "quantize", "reproduce"))
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_the_help_lists_every_command() -> None:
+    with pytest.raises(IntrsError, match="invalid choice") as error:
+        parse(["x"])
+    listed = {name for names in GROUPS.values() for name in names}
+    assert set(re.findall(r"'([a-z]+)'", str(error.value))) - {"x"} <= listed
+
+
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [(["certfy"], "certify"), (["certify", "--sgima", "1"], "--sigma"), (["certify", "--sgima=1"], "--sigma"),
+     (["certify", "--noise", "discret"], "discrete")],
+)  # fmt: skip
+def test_what_may_have_been_meant(intrs: Intrs, argv: list[str], meant: str) -> None:
+    code, _, err = intrs(*argv)
+    assert code == 2
+    assert f"; did you mean {meant}?" in err
 
 
 def test_two_processes_do_not_share_a_file(
@@ -521,7 +552,7 @@ def test_a_prediction_that_can_only_abstain(intrs: Intrs) -> None:
     assert "take n = 11 or more" in err  # 2 * 2^-11 <= 0.001 < 2 * 2^-10
 
 
-@pytest.mark.parametrize("argv", [[], ["fly"], ["verify"], ["table"], ["export", "m.onnx"], ["info", "a", "b"]])
+@pytest.mark.parametrize("argv", [["fly"], ["verify"], ["table"], ["export", "m.onnx"], ["info", "a", "b"]])
 def test_wrong_usage(intrs: Intrs, argv: list[str]) -> None:
     code, out, err = intrs(*argv)
     assert (code, out) == (2, "")

@@ -21,7 +21,8 @@ from tiny_model import CLASSES, SIDE, images, patterns, save_images, save_model
 
 import intrs as package
 from intrs import pgd, results, zoo
-from intrs.cli.screen import INTERRUPTED, MISTAKE
+from intrs.cli.screen import MISTAKE
+from intrs.cli.start import INTERRUPTED
 from intrs.errors import IntrsError
 from intrs.network import KINDS, CodeTable, Mul, RequantiseDouble, ScaledAdd
 from intrs.noise import Noise

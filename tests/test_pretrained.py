@@ -15,7 +15,7 @@ import pytest
 
 import intrs
 from intrs.cli import main
-from intrs.cli.screen import INTERRUPTED
+from intrs.cli.start import INTERRUPTED
 from intrs.errors import IntrsError
 from intrs.training import tfjs
 

@@ -23,7 +23,8 @@ import intrs
 from intrs import training
 from intrs.cli import main
 from intrs.cli.arguments import parse
-from intrs.cli.screen import INTERRUPTED, MISTAKE
+from intrs.cli.screen import MISTAKE
+from intrs.cli.start import INTERRUPTED
 from intrs.errors import IntrsError
 from intrs.progress import Progress
 from intrs.training.recipe import Recipe, plain_sigma

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+import textwrap
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 
@@ -51,8 +54,20 @@ class Parser(argparse.ArgumentParser):
         return found, others
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments."""
-        raise IntrsError(f"{message}\nsee `{self.prog} --help`")
+        """Refuse the arguments, and name what may have been meant."""
+        raise IntrsError(f"{message}{self._meant(message)}\nsee `{self.prog} --help`")
+
+    def _meant(self, message: str) -> str:
+        """The option or command that comes nearest to what was not understood."""
+        kind, _, rest = message.partition(": ")
+        if kind == "unrecognized arguments":
+            word, known = rest.split("=")[0].split()[0], list(self._option_string_actions)
+        elif "invalid choice: " in message:
+            word, *known = re.findall(r"'([^']*)'", message) or [""]
+        else:
+            return ""
+        near = get_close_matches(word, known, 1)
+        return f"; did you mean {near[0]}?" if near else ""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print it, and let a full disk be heard of."""
@@ -72,7 +87,7 @@ class Version(argparse.Action):
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The arguments, with `call` naming the function that takes them and `argv` as they were given."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_args(argv or ["--help"])
     args.argv = argv
     if args.command in REQUESTS:
         _settle(args, short=len(argv) == 1)
@@ -92,12 +107,46 @@ def _settle(args: argparse.Namespace, *, short: bool) -> None:
         args.n, args.max, args.resume = SHORT_RUN[args.command], SHORT_RUN_IMAGES, True
 
 
+GROUPS = {
+    "Certify": ("certify", "predict", "verify", "merge"),
+    "See the results": ("report", "plot", "web"),
+    "Models and data": ("zoo", "data", "info", "quantize", "train", "export", "table"),
+    "Research": ("attack", "reproduce"),
+}
+EPILOG = """Examples:
+  intrs certify                                        ten images that ship, within seconds
+  intrs certify model.tflite images/ --sigma 0.25      your own network and images
+  intrs report run.tsv -o report.html                  one page about a run
+
+Environment:
+  INTRS_DATA       where data sets are stored
+  INTRS_KERNELS    the kernel set to use, instead of the fastest
+  RAY_ADDRESS      the cluster that --ray joins"""
+
+
+class Program(Parser):
+    """`intrs` itself: its help lists the commands by what they are for."""
+
+    def format_help(self) -> str:
+        """Groups of commands, examples, environment."""
+        commands = next(a for a in self._actions if isinstance(a, argparse._SubParsersAction))
+        words = {action.dest: str(action.help) for action in commands._choices_actions}
+        width = max(map(len, words)) + 4
+        parts = [f"usage: {self.prog} COMMAND ...\n", f"{self.description}\n"]
+        for group, names in GROUPS.items():
+            lines = [textwrap.fill(words[n], 79, initial_indent=f"  {n}".ljust(width), subsequent_indent=" " * width)
+                     for n in names if n in words]  # fmt: skip
+            parts.append("\n".join([f"{group}:", *lines, ""]))
+        parts.append(f"`{self.prog} COMMAND --help` says what a command takes; `{self.prog} --version` the version.\n")
+        return "\n".join([*parts, EPILOG, ""])
+
+
 def _parser() -> Parser:
-    parser = Parser(
+    parser = Program(
         "intrs", description="Certified robustness in integers: randomized smoothing of quantized networks."
     )
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and leave")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for command in REQUESTS:
         short = f"Without any argument: {SHORT_RUN_IMAGES} images that ship, {SHORT_RUN[command]:,} samples each."
         words = f"{WORDS[command]}. {short}"
@@ -108,7 +157,7 @@ def _parser() -> Parser:
     _add_merge(commands.add_parser("merge", help=words, description=words + "."))
     words = "Show a model's layers, sizes, accumulator bounds, kernels and identity"
     _add_info(commands.add_parser("info", help=words, description=words + "."))
-    words = "Write a model for other programs, such as TOSA 1.0, the standard whose integers it computes"
+    words = "Write a model for other programs and devices: TFLite, ONNX, C99 for microcontrollers, TOSA"
     _add_export(commands.add_parser("export", help=words, description=words + "."))
     words = "Write the table from votes to squared radius"
     _add_table(commands.add_parser("table", help=words, description=words + "."))

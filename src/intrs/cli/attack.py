@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from intrs import pgd
 from intrs.cli.arguments import asked
-from intrs.cli.screen import INTERRUPTED, complain, print_table, share, show, table, which_images
+from intrs.cli.screen import complain, print_table, share, show, table, which_images
+from intrs.cli.start import INTERRUPTED
 from intrs.errors import SettingsError
 from intrs.exact import plain
 from intrs.progress import reporting

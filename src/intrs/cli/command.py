@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from intrs.cli.arguments import parse
-from intrs.cli.screen import BROKEN_PIPE, INTERRUPTED, MISTAKE, complain
+from intrs.cli.screen import BROKEN_PIPE, MISTAKE, complain
+from intrs.cli.start import INTERRUPTED
 from intrs.errors import IntrsError
 from intrs.files import ExistsError
 

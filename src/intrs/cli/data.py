@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from intrs.cli.screen import INTERRUPTED, print_table, show, table
+from intrs.cli.screen import print_table, show, table
+from intrs.cli.start import INTERRUPTED
 from intrs.data.known import KNOWN, DataSet, data_sets
 from intrs.data.store import VARIABLE, DamagedError, data_folder, fetch, is_present
 from intrs.errors import DataError, SettingsError

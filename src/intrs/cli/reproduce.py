@@ -6,7 +6,8 @@ import sys
 from shlex import join
 from typing import TYPE_CHECKING
 
-from intrs.cli.screen import INTERRUPTED, show
+from intrs.cli.screen import show
+from intrs.cli.start import INTERRUPTED
 from intrs.progress import duration
 from intrs.text import printable
 

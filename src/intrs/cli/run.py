@@ -13,7 +13,8 @@ from intrs import api, zoo
 from intrs.adaptive import SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli.arguments import asked
-from intrs.cli.screen import INTERRUPTED, complain, print_table, say, share, show, table, which_images
+from intrs.cli.screen import complain, print_table, say, share, show, table, which_images
+from intrs.cli.start import INTERRUPTED
 from intrs.exact import parse_fraction, plain
 from intrs.model import open_model
 from intrs.noise import parse_sigma

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from intrs.request import Request
 
-MISTAKE, INTERRUPTED, BROKEN_PIPE = 2, 128 + 2, 128 + 13  # the latter two as shells report SIGINT and SIGPIPE
+MISTAKE, BROKEN_PIPE = 2, 128 + 13  # the latter as shells report SIGPIPE
 NARROWEST, WIDEST = (
     80,
     100,

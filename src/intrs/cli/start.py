@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED, TERMINATED = 128 + 2, 128 + 15  # as shells report SIGINT and SIGTERM
+_terminated: list[bool] = []
+
 TYPE_CHECKING = False  # typing's own takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +24,21 @@ def program() -> int:
     try:
         from intrs.cli.command import run
 
-        return run(sys.argv[1:], lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+        def ready() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, _terminate)
+
+        code = run(sys.argv[1:], ready)
+        return TERMINATED if _terminated and code == INTERRUPTED else code
     except KeyboardInterrupt:
         print("intrs: stopped", file=sys.stderr)
-        return 128 + 2  # as shells report SIGINT
+        return INTERRUPTED
+
+
+def _terminate(*_: object) -> None:
+    """Batch systems send SIGTERM before they kill: it ends a command as Ctrl-C does, with how to resume."""
+    _terminated.append(True)
+    raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:

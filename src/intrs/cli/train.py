@@ -7,7 +7,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from intrs import training
-from intrs.cli.screen import INTERRUPTED, complain, print_table, show, table
+from intrs.cli.screen import complain, print_table, show, table
+from intrs.cli.start import INTERRUPTED
 from intrs.training.memory import keep_freed_memory
 from intrs.training.pytorch import ON_THE_CPU
 
