@@ -39,6 +39,19 @@ class Open:
 
 
 @dataclass(frozen=True)
+class OpenIn:
+    """The same with an arena of so many bytes, and with both so many bytes behind a multiple of 8."""
+
+    data: bytes
+    arena: int
+    arena_shift: int = 0
+    data_shift: int = 0
+
+    def to_bytes(self) -> bytes:
+        return struct.pack("<IIII", 5, self.arena, self.arena_shift, self.data_shift) + sized(self.data)
+
+
+@dataclass(frozen=True)
 class Classify:
     image: NDArray[np.uint8]
 
@@ -73,7 +86,31 @@ class Decide:
         return head + struct.pack("<III", self.index, self.mode, self.step) + sized(self.image.tobytes())
 
 
-Command = Open | Classify | CountVotes | Decide
+@dataclass(frozen=True)
+class Restore:
+    """A run from the bytes of intrs_save, continued in steps."""
+
+    saved: bytes
+    image: NDArray[np.uint8]
+    step: int
+
+    def to_bytes(self) -> bytes:
+        return struct.pack("<I", 6) + sized(self.saved) + struct.pack("<I", self.step) + sized(self.image.tobytes())
+
+
+Command = Open | OpenIn | Classify | CountVotes | Decide | Restore
+
+
+def told(commands: Sequence[Command]) -> bytes:
+    """What the driver reads."""
+    return b"".join(command.to_bytes() for command in commands) + struct.pack("<I", 0)
+
+
+def answers(said: str, commands: Sequence[Command]) -> list[list[int]]:
+    """The numbers of one line per command."""
+    lines = [[int(part) for part in line.split()] for line in said.splitlines()]
+    assert len(lines) == len(commands), said[-300:]
+    return lines
 
 
 @dataclass(frozen=True)
@@ -93,9 +130,6 @@ class Driver:
 
     def run(self, commands: Sequence[Command]) -> list[list[int]]:
         """The numbers of one line per command."""
-        told = b"".join(command.to_bytes() for command in commands) + struct.pack("<I", 0)
-        done = subprocess.run([str(self.path)], input=told, capture_output=True, check=False)
+        done = subprocess.run([str(self.path)], input=told(commands), capture_output=True, check=False)
         assert done.returncode == 0, (done.returncode, done.stderr.decode(errors="replace")[-3000:])
-        lines = [[int(part) for part in line.split()] for line in done.stdout.decode().splitlines()]
-        assert len(lines) == len(commands)
-        return lines
+        return answers(done.stdout.decode(), commands)

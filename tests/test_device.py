@@ -2,50 +2,61 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from device_cases import (
+    ARENA_TOO_SMALL,
+    BAD_FORMAT,
+    BAD_INPUT,
+    BAD_NETWORK,
+    OK,
+    SEED,
+    SHIPPED,
+    TOO_MANY_CLASSES,
+    TRUNCATED,
+    Case,
+    check,
+    decided,
+    golden_cases,
+    random_bases,
+    random_cases,
+    sealed,
+    shipped_case,
+    tiny,
+)
 from device_driver import (
     ADAPTIVE,
-    CERTIFY,
     INCLUDES,
-    PREDICT,
     ROOT,
     RUNTIME,
     SANITIZERS,
     WARNINGS,
-    Classify,
     Command,
     CountVotes,
     Decide,
     Driver,
     Open,
 )
-from layers import conv, network
-from random_networks import random_network
-from test_votes import GOLDEN, golden_base
+from test_votes import golden_base
 
 import intrs
-from intrs import zoo
 from intrs.adaptive import stages_of
 from intrs.certificate import Certifier, least_wins_table
-from intrs.data import open_data
 from intrs.errors import ResultsError, SettingsError
 from intrs.exchange.device import Decisions, build, folder, sizes
 from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
 from intrs.exchange.device.memory import plan_memory
 from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import deepest, parse_bytes
-from intrs.network import KINDS, Network
+from intrs.network import KINDS
 from intrs.noise import Noise
-from intrs.smooth import Smooth
-from intrs.votes import SELECTION, Samples, content_index, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,11 +64,6 @@ if TYPE_CHECKING:
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STANDARDS = ("-std=c99", "-std=c11", "-xc++ -std=c++17")
-SEED = 2**255 + 977
-OK = 0
-BAD_ARGUMENT, ARENA_TOO_SMALL = -1, -8
-BAD_MAGIC, BAD_FORMAT, TRUNCATED, BAD_HASH, BAD_NETWORK = -2, -3, -4, -5, -6
-TOO_MANY_CLASSES, NO_TABLE, BAD_COUNT, BAD_IMAGE = -9, -10, -11, -12
 RANDOM_NETWORKS = 220
 
 
@@ -70,11 +76,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory: pytest.TempPathFactory) -> Driver:
     return Driver.build(tmp_path_factory.mktemp("fast"), COMPILERS[-1], "-O3")
-
-
-@pytest.fixture(scope="module")
-def image() -> Any:
-    return open_data(zoo.data_names()[0]).images[5]
 
 
 # --- it compiles everywhere ------------------------------------------------------------------------------------------
@@ -106,51 +107,25 @@ def test_the_runtime_asks_for_nothing_but_memory_functions(tmp_path: Path) -> No
 # --- the same bits ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry", json.loads(GOLDEN.read_text()), ids=lambda e: f"{e['network']} {e['sigma']}")
-def test_golden_votes(entry: dict[str, Any], fast: Driver) -> None:
-    base, pixels = golden_base(entry["network"])[:2]
-    made = build(base, Decisions(Noise.of(entry["noise"], entry["sigma"])))
-    where = int(entry["seed"]), entry["image"], entry["first"], entry["count"]
-    opened, voted = fast.run([Open(made.data), CountVotes(pixels, *where)])
-    assert opened[0] == OK
-    assert voted[6:] == entry["counts"]
-
-
-def random_cases(first: int, count: int) -> Iterator[tuple[Network, Any]]:
-    for seed in range(first, first + count):
-        rng = np.random.default_rng(seed)
-        made = random_network(rng)
-        yield made, rng.integers(0, 256, made.input_shape).astype(np.uint8)
+def test_golden_votes(fast: Driver) -> None:
+    for case in golden_cases():
+        check(case, fast.run(case.commands))
 
 
 def test_random_networks_of_every_kind(driver: Driver) -> None:
     """Scores without noise and votes under it; every kind occurs often."""
-    noise = Noise.discrete("0.25")
-    commands: list[Command] = []
-    expected: list[tuple[list[int], list[int]]] = []
-    seen: dict[int, int] = {}
-    for base, pixels in random_cases(0, RANDOM_NETWORKS):
-        for kind in {layer.KIND for layer in base.layers}:
-            seen[kind] = seen.get(kind, 0) + 1
-        commands += [
-            Open(build(base, Decisions(noise)).data), Classify(pixels), CountVotes(pixels, SEED, 7, SELECTION + 3, 2)
-        ]  # fmt: skip
-        scores = base.scores(pixels[None].astype(np.int32))[0].tolist()
-        counts = count(base, pixels, noise, Samples(SEED, 7, SELECTION + 3, 2), threads=1).counts
-        expected.append((scores, list(counts)))
-    answers = driver.run(commands)
-    for i, (scores, votes) in enumerate(expected):
-        opened, classified, voted = answers[3 * i : 3 * i + 3]
-        assert (opened[0], classified[0], voted[0]) == (OK, OK, OK), i
-        assert classified[1:] == [int(np.argmax(scores)), *scores], i
-        assert voted[6:] == votes, i
-    assert all(seen.get(kind, 0) >= 20 for kind in KINDS), seen
+    cases = list(random_cases(0, RANDOM_NETWORKS))
+    lines = iter(driver.run([command for case in cases for command in case.commands]))
+    for case in cases:
+        check(case, [next(lines) for _ in case.commands])
+    kinds = Counter(kind for base, _ in random_bases(0, RANDOM_NETWORKS) for kind in {x.KIND for x in base.layers})
+    assert all(kinds[kind] >= 20 for kind in KINDS), kinds
 
 
 def test_layers_that_write_over_their_input_are_among_them() -> None:
     """Otherwise the test above would say nothing about the memory plan."""
     shared = 0
-    for base, _ in random_cases(0, 60):
+    for base, _ in random_bases(0, 60):
         plan, shapes = plan_memory(base), base.shapes
         for step, layer in enumerate(base.layers, 1):
             out = range(plan.tensors[step], plan.tensors[step] + int(np.prod(shapes[step])))
@@ -160,47 +135,11 @@ def test_layers_that_write_over_their_input_are_among_them() -> None:
     assert shared > 40
 
 
-SETTINGS = [
-    ("resnet8-sigma0.25", "discrete", "0.25"),
-    ("resnet8-sigma0.25", "rounded", "0.5"),
-    ("resnet20-sigma0.12", "rounded", "0.12"),
-    ("resnet20-sigma0.5", "discrete", "1"),
-]
-
-
-@pytest.mark.parametrize(("model", "law", "sigma"), SETTINGS)
-def test_shipped_networks(model: str, law: Any, sigma: str, fast: Driver, image: Any) -> None:
+@pytest.mark.parametrize(("model", "law", "sigma"), SHIPPED)
+def test_shipped_networks(model: str, law: Any, sigma: str, fast: Driver) -> None:
     """Votes, predictions and squared radii, with a fixed number of samples and adaptively."""
-    base, noise = intrs.load(model), Noise.of(law, sigma)
-    smooth, n, n0 = Smooth(base, noise, seed=SEED, threads=1), 60, 9
-    certifier = Certifier(noise, image.size, n, "0.05")
-    rule = stages_of(certifier, ["0.05", "0.1"]).rules(certifier)[-1]
-    level = Fraction("0.05") - noise.tau(n, image.size)
-    decided = Decisions(
-        noise, Predicting(n, level), Certifying(n0, certifier, certifier.table()), Stopping(n0, rule)  # type: ignore[arg-type]
-    )  # fmt: skip
-    index = content_index(image)
-    modes = [Decide(image, SEED, index, mode, step=7) for mode in (PREDICT, CERTIFY, ADAPTIVE)]
-    opened, *found = fast.run([Open(build(base, decided).data), *modes])
-    assert opened[0] == OK
-    settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": "0.05"}
-    expected = [
-        smooth.predict(image, n=n, alpha="0.05"),
-        smooth.certify(image, **settings),
-        smooth.certify(image, radii=["0.05", "0.1"], **settings),
-    ]
-    for answer, wanted in zip(found, expected, strict=True):
-        assert same(answer, wanted), (answer, wanted)
-
-
-def same(line: list[int], wanted: Any) -> bool:
-    """Whether a line of the driver is the library's answer."""
-    status, decided, label, votes, samples, radius_sq, *_ = line
-    if (status, votes, samples) != (OK, wanted.votes, wanted.n):
-        return False
-    if not getattr(wanted, "certified", True):
-        return decided == 0
-    return (decided, label, radius_sq) == (1, wanted.label, getattr(wanted, "radius_sq", 0))
+    case = shipped_case(model, law, sigma, n=60, n0=9, step=7)
+    check(case, fast.run(case.commands))
 
 
 # --- every entry of the tables ---------------------------------------------------------------------------------------
@@ -258,11 +197,6 @@ def look_up(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Decisions, in
         return done.stdout.splitlines()
 
     return run
-
-
-def tiny() -> Network:
-    weights = np.arange(-6, 6).reshape(3, 2, 2, 1)
-    return network(conv(0, weights, pad=(0, 0, 0, 0)), height=2, width=2, channels=1)
 
 
 @pytest.mark.parametrize(("n", "sigma"), [(1000, "0.25"), (4000, "0.5"), (13, "1")])
@@ -323,48 +257,17 @@ def grouped(numbers: list[int]) -> Iterator[tuple[int, int, int, int]]:
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 
-def decided(n: int = 40) -> Decisions:
-    """Tables of every mode, small."""
-    noise = Noise.discrete("0.25")
-    certifier = Certifier(noise, 4, n, "0.05")
-    rule = stages_of(certifier, ["0.05"]).rules(certifier)[-1]
-    return Decisions(
-        noise, Predicting(n, Fraction("0.04")), Certifying(3, certifier, certifier.table()), Stopping(3, rule)  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def sealed(data: bytes) -> bytes:
-    """The same bytes with a digest that fits them."""
-    return data[:-32] + hashlib.sha256(data[:-32]).digest()
-
-
-def changed(data: bytes, at: int, value: bytes) -> bytes:
-    return data[:at] + value + data[at + len(value) :]
-
-
-def test_damaged_constants_are_refused(driver: Driver) -> None:
-    data = build(tiny(), decided()).data
-    cases = [
-        (data, OK),
-        (b"", TRUNCATED),
-        (data[:50], TRUNCATED),
-        (data[:-4], TRUNCATED),
-        (data + b"more", OK),
-        (changed(data, 0, b"X"), BAD_MAGIC),
-        (changed(data, 8, b"\x02"), BAD_FORMAT),
-        (changed(data, 12, b"\0\0\0\0"), BAD_NETWORK),
-        (changed(data, 200, bytes([data[200] ^ 1])), BAD_HASH),
-        (sealed(changed(data, 13 * 4, b"\xff\xff\xff\x7f")), BAD_NETWORK),
-    ]
-    answers = driver.run([Open(case) for case, _ in cases])
-    assert [answer[0] for answer in answers] == [status for _, status in cases]
+@pytest.mark.parametrize("made", BAD_INPUT)
+def test_bad_input_is_refused(made: Callable[[], Case], driver: Driver) -> None:
+    case = made()
+    check(case, driver.run(case.commands))
 
 
 def test_no_constants_lead_astray(driver: Driver) -> None:
     """Mutations with a digest that fits: refused, or run without a step outside memory or an undefined operation."""
     rng = np.random.default_rng(11)
     commands: list[Command] = []
-    for base, pixels in random_cases(500, 40):
+    for base, pixels in random_bases(500, 40):
         data = build(base, decided()).data
         for _ in range(40):
             wrong = bytearray(data)
@@ -377,36 +280,6 @@ def test_no_constants_lead_astray(driver: Driver) -> None:
     answers = driver.run(commands)
     opened = {answer[0] for answer in answers[::3]}
     assert {OK, BAD_NETWORK} <= opened <= {OK, BAD_NETWORK, TRUNCATED, BAD_FORMAT, TOO_MANY_CLASSES, ARENA_TOO_SMALL}
-
-
-def test_wrong_calls_are_refused(driver: Driver) -> None:
-    pixels = np.zeros((2, 2, 1), np.uint8)
-    plain = build(tiny()).data
-    answers = driver.run([
-        Open(build(tiny(), decided()).data),
-        CountVotes(pixels, SEED, 0, 0, 0),
-        CountVotes(pixels, SEED, 0, SELECTION - 1, 2),
-        CountVotes(pixels, SEED, 0, 2**64 - 1, 2),
-        CountVotes(pixels, SEED, 0, 2**64 - 1, 1),
-        CountVotes(pixels[:1], SEED, 0, 0, 1),
-        CountVotes(pixels, SEED, 0, 0, 1, step=0),
-        Classify(pixels[:1]),
-        Decide(pixels, SEED, 0, 9),
-        Open(plain),
-        Classify(pixels),
-        CountVotes(pixels, SEED, 0, 0, 1),
-        Decide(pixels, SEED, 0, PREDICT),
-    ])  # fmt: skip
-    statuses = [answer[0] for answer in answers]
-    assert statuses == [
-        OK, BAD_COUNT, BAD_COUNT, BAD_COUNT, OK, BAD_IMAGE, BAD_COUNT, BAD_IMAGE, BAD_ARGUMENT,
-        OK, OK, NO_TABLE, NO_TABLE,
-    ]  # fmt: skip
-
-
-def test_too_many_classes_are_refused(driver: Driver) -> None:
-    wide = network(conv(0, np.zeros((65, 2, 2, 1)), pad=(0, 0, 0, 0)), height=2, width=2, channels=1)
-    assert driver.run([Open(build(wide).data)])[0][0] == TOO_MANY_CLASSES
 
 
 PRIMITIVES = r"""
@@ -525,7 +398,7 @@ def test_memory_of_the_shipped_networks() -> None:
 
 def test_a_plan_keeps_apart_what_must_be_apart() -> None:
     """Tensors that are alive at once share no byte, except an input with the output that may be written over it."""
-    for base, _ in random_cases(900, 40):
+    for base, _ in random_bases(900, 40):
         plan = plan_memory(base)
         last = {
             i: max([i, *(s for s, layer in enumerate(base.layers, 1) if i in layer.inputs)])
