@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 FILES = ROOT / "tests" / "device"
 COMMANDS = "commands"  # the file that the driver reads
 PATIENCE = 3600  # seconds
-NEWLIB = ("-nostartfiles", "--specs=rdimon.specs", f"-T{FILES / 'cortex_m.ld'}", str(FILES / "cortex_m.c"))
+NEWLIB = (
+    "-ffunction-sections",
+    "-Wl,--gc-sections",
+    "-nostartfiles",
+    "--specs=rdimon.specs",
+    f"-T{FILES / 'cortex_m.ld'}",
+    str(FILES / "cortex_m.c"),
+)
 PICOLIBC = (
     "--specs=picolibc.specs", "--oslib=semihost", "--crt0=hosted",
     "-Wl,--defsym=__flash=0x80000000,--defsym=__flash_size=4M,--defsym=__ram=0x80400000,--defsym=__ram_size=16M",
