@@ -40,7 +40,7 @@ NEWLIB = (
     str(FILES / "cortex_m.c"),
 )
 PICOLIBC = (
-    "--specs=picolibc.specs", "--oslib=semihost", "--crt0=hosted",
+    "--oslib=semihost", "--crt0=hosted",
     "-Wl,--defsym=__flash=0x80000000,--defsym=__flash_size=4M,--defsym=__ram=0x80400000,--defsym=__ram_size=16M",
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ BOARDS = (
     Board(
         "rv32imac",
         "riscv64-unknown-elf-gcc",
-        ("-march=rv32imac", "-mabi=ilp32"),
+        ("-march=rv32imac", "-mabi=ilp32", "--specs=picolibc.specs"),
         PICOLIBC,
         ("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
         ("",),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # none of LONG is `quick`: daily work runs those.
 MARKERS = {
     "style": ("test_rooms.py::", "test_style.py::", "test_suite.py::"),
-    "native": ("test_device.py::", "test_native.py::"),
+    "native": ("test_boards.py::", "test_device.py::", "test_native.py::"),
     "train": (
         "test_onnx_in.py::test_architectures",
         "test_pgd.py::",

@@ -41,6 +41,15 @@ static const char* name_of(intrs_mode mode) {
   return mode == INTRS_PREDICT ? "predict" : mode == INTRS_CERTIFY ? "certify" : "adaptive";
 }
 
+/* The largest whole number whose square is not larger. */
+static uint32_t root_of(uint32_t square) {
+  uint32_t root = 0, bit;
+  for (bit = (uint32_t)1 << 15; bit != 0; bit >>= 1) {
+    if ((root + bit) * (root + bit) <= square) root += bit;
+  }
+  return root;
+}
+
 static void write_answer(const intrs_answer* answer, intrs_mode mode) {
   if (answer->decided) {
     write_pair("\n  class ", answer->label, "");
@@ -49,7 +58,10 @@ static void write_answer(const intrs_answer* answer, intrs_mode mode) {
   }
   write_pair(", ", answer->votes, " of ");
   write_pair("", answer->samples, " votes");
-  if (answer->decided && mode != INTRS_PREDICT) write_pair(", squared radius ", answer->radius_sq, " pixel levels");
+  if (answer->decided && mode != INTRS_PREDICT) {
+    write_pair(", certified within ", root_of(answer->radius_sq), " pixel levels of 255");
+    write_pair(" (squared radius ", answer->radius_sq, ")");
+  }
   board_write("\n");
 }
 

@@ -49,11 +49,11 @@ def code_size(sources: Path) -> CodeSize:
         return SHIPPED
 
 
-def measure(sources: Path) -> CodeSize:
-    """Compile the runtime for a Cortex-M4 and add up what it takes."""
+def measure(sources: Path, options: Sequence[str] = OPTIONS) -> CodeSize:
+    """Compile the runtime for a Cortex-M4, or with these options, and add up what it takes."""
     files = sorted(path for path in sources.glob("intrs*.c"))
     with tempfile.TemporaryDirectory() as folder:
-        command = [COMPILER, *OPTIONS, "-fcallgraph-info=su", f"-I{sources.resolve()}", "-c"]
+        command = [COMPILER, *options, "-fcallgraph-info=su", f"-I{sources.resolve()}", "-c"]
         subprocess.run(
             [*command, *(str(path.resolve()) for path in files)], cwd=folder, check=True, capture_output=True
         )
