@@ -43,7 +43,11 @@ libintrs_status failed(libintrs_status status, const char* words) noexcept {
   return status;
 }
 
-struct Refusal {
+// Derived from std::exception like all that is thrown here: web.cpp says what such a one says.
+struct Refusal : std::exception {
+  Refusal(libintrs_status status_, const char* words_) : status(status_), words(words_) {}
+  const char* what() const noexcept override { return words; }
+
   libintrs_status status;
   const char* words;
 };
@@ -262,6 +266,22 @@ void libintrs_rule_digest(const libintrs_rule* rule, uint8_t digest[32]) {
 
 uint64_t libintrs_rule_samples(const libintrs_rule* rule) {
   return rule->rule.looks.back();
+}
+
+size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t room) {
+  const auto& all = rule->rule.looks;
+  std::copy_n(all.begin(), std::min(room, all.size()), looks);
+  return all.size();
+}
+
+libintrs_status libintrs_decide(const libintrs_rule* rule, size_t look, uint64_t votes, libintrs_decision* decision) {
+  return guarded(LIBINTRS_INTERNAL, [&] {
+    check_given(rule && decision);
+    check(look < rule->rule.looks.size() && votes <= rule->rule.looks[look], LIBINTRS_BAD_ARGUMENT,
+          "no such look, or more votes than samples");
+    const auto found = rule->rule.radius_sq(look, votes);
+    *decision = {uint32_t(rule->rule.stops(look, votes)), uint32_t(found.has_value()), found.value_or(0)};
+  });
 }
 
 libintrs_status libintrs_votes(const libintrs_network* network, const libintrs_noise* noise, const uint8_t* image,
