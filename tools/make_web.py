@@ -22,7 +22,7 @@ RECORD = "build.json"
 ZIG = "0.17.0"  # the compiler of the committed files; another one gives other bytes
 EXPORTED = (
     "open", "close", "identity", "shape", "classes", "kernels", "classify", "content_index", "open_noise",
-    "noise_digest", "open_rule", "rule_digest", "rule_looks", "decide", "votes",
+    "noise_digest", "open_rule", "rule_digest", "rule_looks", "check_together", "decide", "votes",
 )  # fmt: skip
 NATIVE = {"module.cpp", "exit.cpp", "threads.cpp"}  # Python, and threads
 OTHERS = ("avx", "neon")  # kernel sets of other machines

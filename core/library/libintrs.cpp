@@ -103,6 +103,12 @@ void check_subject(const libintrs_network* network, const libintrs_noise* noise,
   check(settings->threads <= kMostThreads, LIBINTRS_BAD_ARGUMENT, "too many threads");
 }
 
+void check_together(const Noise& noise, const Rule& rule, size_t image_bytes) {
+  check(rule.law == noise.law, LIBINTRS_NOT_TOGETHER, "the decisions are for another noise");
+  check(rule.dimension == image_bytes, LIBINTRS_NOT_TOGETHER,
+        "the decisions are for images of another number of values");
+}
+
 // Votes over a range of samples, reported as part of `most` of which `before` are done.
 Counts count(const Subject& subject, uint64_t first, uint64_t number, uint64_t before, uint64_t most) {
   check(number > 0, LIBINTRS_BAD_COUNT, "no samples are to be taken");
@@ -274,6 +280,13 @@ size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t ro
   return all.size();
 }
 
+libintrs_status libintrs_check_together(const libintrs_noise* noise, const libintrs_rule* rule, size_t image_bytes) {
+  return guarded(LIBINTRS_INTERNAL, [&] {
+    check_given(noise && rule);
+    check_together(noise->noise, rule->rule, image_bytes);
+  });
+}
+
 libintrs_status libintrs_decide(const libintrs_rule* rule, size_t look, uint64_t votes, libintrs_decision* decision) {
   return guarded(LIBINTRS_INTERNAL, [&] {
     check_given(rule && decision);
@@ -302,9 +315,7 @@ libintrs_status libintrs_certify(const libintrs_network* network, const libintrs
   return guarded(LIBINTRS_BAD_COUNT, [&] {
     check_subject(network, noise, image, image_bytes, settings);
     check_given(rule && answer);
-    check(rule->rule.law == noise->noise.law, LIBINTRS_NOT_TOGETHER, "the decisions are for another noise");
-    check(rule->rule.dimension == image_bytes, LIBINTRS_NOT_TOGETHER,
-          "the decisions are for images of another number of values");
+    check_together(noise->noise, rule->rule, image_bytes);
     *answer = certify({*network, noise->noise, image, *settings}, rule->rule);
   });
 }

@@ -111,6 +111,10 @@ typedef struct {
 LIBINTRS_API libintrs_status libintrs_decide(const libintrs_rule* rule, size_t look, uint64_t votes,
                                              libintrs_decision* decision);
 
+/* Whether decisions are for this noise and for images of so many bytes; libintrs_certify asks too. */
+LIBINTRS_API libintrs_status libintrs_check_together(const libintrs_noise* noise, const libintrs_rule* rule,
+                                                     size_t image_bytes);
+
 /* --- votes and certificates --- */
 
 /* Called now and then, on the calling thread, with the samples that are done and the most that may be needed; anything
