@@ -28,9 +28,12 @@ NATIVE = {"module.cpp", "exit.cpp", "threads.cpp"}  # Python, and threads
 OTHERS = ("avx", "neon")  # kernel sets of other machines
 CPU = "generic+bulk_memory+sign_ext+mutable_globals+nontrapping_fptoint"
 FLAGS = (
-    "-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c++17", "-O3", "-flto", "-DNDEBUG", "-s",
+    "-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c++17", "-flto", "-DNDEBUG", "-s", "-O3",
+)  # fmt: skip
+LINK = (
     "-Wl,-z,stack-size=131072", *(f"-Wl,--export=libintrs_{name}" for name in EXPORTED),
 )  # fmt: skip
+HOT = ("wasm", "scalar", "noise", "bits", "runner", "votes")  # the rest runs once, and is to be small
 BUILDS = {"simd": f"-mcpu={CPU}+simd128", "plain": f"-mcpu={CPU}"}
 
 
@@ -43,22 +46,33 @@ def sources(build: str) -> list[Path]:
 
 def source_hash() -> str:
     """The SHA-256 of all that decides what comes out: sources, headers, options and compiler."""
-    total = hashlib.sha256(json.dumps([ZIG, FLAGS, BUILDS]).encode())
+    total = hashlib.sha256(json.dumps([ZIG, FLAGS, LINK, HOT, BUILDS]).encode())
     headers = [path for path in (ROOT / "core").rglob("*.h") if not path.name.startswith((*OTHERS, "x86"))]
     for path in sorted([*sources("simd"), *headers]):
         total.update(f"{path.relative_to(ROOT).as_posix()}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 
+def _zig(*arguments: object) -> None:
+    command = [sys.executable, "-m", "ziglang", "c++", *FLAGS, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"{arguments[-1]} cannot be made:\n{done.stderr}")
+
+
+def is_hot(source: Path, build: str) -> bool:
+    """Whether a file is to be fast; with SIMD, the scalar kernels only check the others."""
+    return source.stem in HOT and (source.stem != "scalar" or build == "plain")
+
+
 def compile_wasm(build: str) -> bytes:
     """One build of the core."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out.wasm"
-        command = [sys.executable, "-m", "ziglang", "c++", *FLAGS, BUILDS[build], *map(str, sources(build))]
-        done = subprocess.run([*command, "-o", str(out)], capture_output=True, text=True, cwd=ROOT)
-        if done.returncode:
-            raise SystemExit(f"{build} does not compile:\n{done.stderr}")
-        return out.read_bytes()
+        objects = {source: Path(folder) / f"{source.stem}.o" for source in sources(build)}
+        for source, out in objects.items():
+            _zig(BUILDS[build], *(() if is_hot(source, build) else ("-Os",)), "-c", source, "-o", out)
+        _zig(BUILDS[build], *LINK, *objects.values(), "-o", Path(folder) / "out.wasm")
+        return (Path(folder) / "out.wasm").read_bytes()
 
 
 def main() -> None:
