@@ -276,7 +276,7 @@ uint64_t libintrs_rule_samples(const libintrs_rule* rule) {
 
 size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t room) {
   const auto& all = rule->rule.looks;
-  std::copy_n(all.begin(), std::min(room, all.size()), looks);
+  if (looks) std::copy_n(all.begin(), std::min(room, all.size()), looks);
   return all.size();
 }
 

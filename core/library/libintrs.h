@@ -97,7 +97,7 @@ LIBINTRS_API void libintrs_rule_digest(const libintrs_rule* rule, uint8_t digest
 LIBINTRS_API uint64_t libintrs_rule_samples(const libintrs_rule* rule); /* the most that it takes */
 
 /* Writes the samples at which the rule looks at the votes, ascending, as many as there is room for; returns how many
- * there are. A radius table has one look. */
+ * there are. looks may be null. A radius table has one look. */
 LIBINTRS_API size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t room);
 
 typedef struct {
