@@ -51,7 +51,7 @@ export class Run {
   #hand() {
     while (!this.#stopped && this.#inFlight < this.#atOnce && this.#range < this.#ranges.length) {
       const { first, count } = this.#ranges[this.#range];
-      const size = Math.min(this.#size, count - this.#handed), range = this.#range;
+      const size = this.#next(count - this.#handed), range = this.#range;
       const unit = { range, done: this.#handed + size, votes: null };
       const begin = first + BigInt(this.#handed), began = performance.now();
       this.#handed += size;
@@ -72,6 +72,13 @@ export class Run {
         },
       );
     }
+  }
+
+  // The size of the next unit. The last ones of all are smaller, so that all workers end at about the same time.
+  #next(left) {
+    const last = this.#range + 1 === this.#ranges.length;
+    const share = last ? Math.ceil(left / (2 * this.#atOnce) / LANES) * LANES : left;
+    return Math.min(left, this.#size, Math.max(share, LEAST));
   }
 
   // Units of about UNIT_MS, so that a run can be stopped soon and messages cost nothing.

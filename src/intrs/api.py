@@ -233,8 +233,9 @@ def export(
     target is "tosa" (a TOSA 1.0 flatbuffer, the standard whose integers a network computes), "tflite" (an int8 file for
     LiteRT and TFLite Micro), "onnx" (an int8 QDQ file for ONNX Runtime) or "web" (for browsers, see docs/web.md).
     Without one the suffix of `out` decides, and TOSA if it says nothing. `options` are those of the target. "tflite"
-    and "onnx" round elsewhere than the network: `written` of what is returned has the network in the file, and how its scores differ on noisy images. These are
-    drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what the model was trained under.
+    and "onnx" round elsewhere than the network: `written` of what is returned has the network in the file, and how its
+    scores differ on noisy images. These are drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what
+    the model was trained under.
     """
     opened, path = open_model(model), Path(out)
     chosen = target_of(target, path)
