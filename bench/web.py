@@ -29,8 +29,8 @@ import * as ort from "./ort/ort.wasm.min.mjs";
 const read = async (name) => new Uint8Array(await (await fetch(name)).arrayBuffer());
 window.measured = null;
 window.begin = (settings) => {
-  measure({ api, ort, read, ...settings }).then((found) => (window.measured = JSON.stringify(found)),
-                                                (error) => (window.measured = JSON.stringify({ error: error.message })));
+  const show = (found) => (window.measured = JSON.stringify(found));
+  measure({ api, ort, read, ...settings }).then(show, (error) => show({ error: error.message }));
 };
 </script>"""
 
