@@ -1,4 +1,4 @@
-// The Monte-Carlo loop: noise, network, argmax, count. The only place with threads.
+// The Monte-Carlo loop: noise, network, argmax, count. threads.cpp is the only place with threads.
 #pragma once
 
 #include <functional>

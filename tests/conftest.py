@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 # none of LONG is `quick`: daily work runs those.
 MARKERS = {
     "style": ("test_rooms.py::", "test_style.py::", "test_suite.py::"),
-    "native": ("test_boards.py::", "test_device.py::", "test_native.py::"),
+    "native": (
+        "test_boards.py::",
+        "test_device.py::",
+        "test_native.py::",
+        "test_web.py::test_the_sources_compile_to_the_same_bytes",
+    ),
     "train": (
         "test_onnx_in.py::test_architectures",
         "test_pgd.py::",
@@ -51,6 +56,12 @@ MARKERS = {
         "test_tflite_graphs.py::test_fuzzed_files_",
         "test_tflite_graphs.py::test_random_graphs_",
         "test_tosa_shipped.py::",
+        "test_web.py::test_certificates",
+        "test_web.py::test_fixed_numbers_of_samples_and_abstentions",
+        "test_web.py::test_golden_votes",
+        "test_web.py::test_interrupted_and_continued",
+        "test_web.py::test_mutated_files_do_no_harm",
+        "test_web.py::test_votes_of_random_networks",
     ),
 }
 LONG = ("native", "browser", "train", "slow")

@@ -56,6 +56,7 @@ std::vector<Chunk> chunks(const std::vector<Entry>& entries) {
 
 struct Vector : Avx2Vector {
   static constexpr int32_t kPixels = 5, kTiles = 2, kLeastTiled = 8;
+  static constexpr int kTogether = kQuad, kUnroll = 2;
   static constexpr int32_t kDepthwisePixels = 2;
   static constexpr int64_t kTileCycles[2] = {64, 2450};
 

@@ -8,6 +8,7 @@ namespace {
 
 struct Vector {
   static constexpr int32_t kLanes = 16, kPixels = 6, kTiles = 2, kLeastTiled = 8;
+  static constexpr int kTogether = kQuad, kUnroll = 2;
   static constexpr int32_t kDepthwisePixels = 4;
   static constexpr int64_t kTileCycles[2] = {120, 3500};
   static constexpr uint8_t kFlip = 0x80;

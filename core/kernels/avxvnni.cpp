@@ -7,6 +7,7 @@ namespace {
 
 struct Vector : Avx2Vector {
   static constexpr int32_t kPixels = 3, kTiles = 2, kLeastTiled = 8;
+  static constexpr int kTogether = kQuad, kUnroll = 2;
   static constexpr int32_t kDepthwisePixels = 2;
   static constexpr int64_t kTileCycles[2] = {120, 3500};
   static Vec dot(Vec sum, Vec codes, Vec weights) { return _mm256_dpbusd_avx_epi32(sum, codes, weights); }

@@ -28,6 +28,7 @@
 //   interleave8_low ...      of two vectors, within each 128 bits: their lower or higher halves by bytes, or 16 bits
 //   join_samples             lanes of four channels as bytes, saturated, one vector a sample
 //   kTiles                   tiles that are multiplied at once, see winograd.h; 0 for a set without 16-bit products
+//   kTogether, kUnroll       and for how many output channels; pairs of input channels in a turn of that loop
 //   kPixels                  output pixels of a tile, at most
 //   kTileCycles              as cycles, but by tiles: for a product, and for a quad of inputs or outputs
 #pragma once

@@ -8,6 +8,7 @@ namespace {
 
 struct Vector : NeonVector {
   static constexpr int32_t kPixels = 2, kTiles = 4, kLeastTiled = 8;
+  static constexpr int kTogether = kQuad, kUnroll = 2;
   static constexpr int32_t kDepthwisePixels = 4;
   static constexpr int64_t kTileCycles[2] = {231, 4600};
 

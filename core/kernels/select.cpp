@@ -60,9 +60,13 @@ std::vector<KernelSet> sets_of_this_machine() {  // fastest first
 #elif defined(__aarch64__)
   if (has_neon_dot()) sets.push_back(neon_set());
   sets.push_back(neon_smlal_set());
+#elif defined(__wasm_simd128__)
+  sets.push_back(wasm_set());
 #endif
   sets.push_back(scalar_set());
+#if !defined(__wasm__)  // where every kilobyte is fetched
   for (const KernelSet& set : test_sets()) sets.push_back(set);
+#endif
   return sets;
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "../error.h"
+#include "../lock.h"
 #include "runner.h"
 #include "sets.h"
 
@@ -215,9 +215,9 @@ bool passes(const KernelSet& set) {
 }  // namespace
 
 void self_check(const KernelSet& set) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<std::string, bool> passed;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const Lock lock(mutex);
   const auto found = passed.emplace(set.name, false);
   if (found.second) found.first->second = passes(set);
   if (!found.first->second) {

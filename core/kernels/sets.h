@@ -17,6 +17,8 @@ KernelSet avx512vnni_set();
 #elif defined(__aarch64__)
 KernelSet neon_set();
 KernelSet neon_smlal_set();
+#elif defined(__wasm_simd128__)
+KernelSet wasm_set();
 #endif
 
 }  // namespace intrs

@@ -47,9 +47,10 @@ template <class V, int kAtOnce>
 struct Winograd {
   using Vec = typename V::Vec;
   static constexpr int64_t kBytes = V::kLanes * 4;  // of a vector
-  static constexpr int kUnroll = 2;
+  static constexpr int kUnroll = V::kUnroll, kTogether = V::kTogether;
   static constexpr int64_t kPairBytes = kBlockTiles * kBytes;
   static_assert(kBlockTiles % kAtOnce == 0, "a block is whole products");
+  static_assert(kQuad % kTogether == 0 && (kTogether == kQuad || !V::kByElement), "a quad is whole products");
 
   // --- packing --------------------------------------------------------------------------------------------------
 
@@ -215,13 +216,13 @@ struct Winograd {
     }
   }
 
-  // kUnroll pairs of input channels; the first of all begin the sums.
+  // kUnroll pairs of input channels, kTogether outputs; the first of all begin the sums.
   template <bool kFirst>
-  static INTRS_INLINE void multiply_pairs(const int32_t* weights, const uint8_t* from, Vec (&acc)[kAtOnce][kQuad]) {
+  static INTRS_INLINE void multiply_pairs(const int32_t* weights, const uint8_t* from, Vec (&acc)[kAtOnce][kTogether]) {
     each<kUnroll>([&](auto u) INTRS_BODY {
       Vec v[kAtOnce];
       each<kAtOnce>([&](auto t) INTRS_BODY { v[t] = V::load(from + u * kPairBytes + t * kBytes); });
-      each<kQuad>([&](auto k) INTRS_BODY {
+      each<kTogether>([&](auto k) INTRS_BODY {
         const Vec w = V::kByElement ? V::fours(weights + u * kQuad) : V::broadcast(weights[u * kQuad + k]);
         each<kAtOnce>([&](auto t) INTRS_BODY {
           if constexpr (V::kByElement) {
@@ -236,7 +237,13 @@ struct Winograd {
   }
 
   void multiply_tiles(const int32_t* weights, const uint8_t* from, uint8_t* to) const {
-    Vec acc[kAtOnce][kQuad];
+    for (int32_t first = 0; first < kQuad; first += kTogether) {
+      multiply_outputs(weights + first, from, to + first * kPositions * kBytes);
+    }
+  }
+
+  void multiply_outputs(const int32_t* weights, const uint8_t* from, uint8_t* to) const {
+    Vec acc[kAtOnce][kTogether];
     multiply_pairs<true>(weights, from, acc);
     for (int32_t pair = kUnroll; pair < in_pairs; pair += kUnroll) {
       from += kUnroll * kPairBytes, weights += kUnroll * kQuad;
@@ -247,6 +254,7 @@ struct Winograd {
         V::store(to, sum);
         to += kPositions * kBytes;
       }
+      to += (kQuad - kTogether) * kPositions * kBytes;
     }
   }
 

@@ -43,7 +43,11 @@ libintrs_status failed(libintrs_status status, const char* words) noexcept {
   return status;
 }
 
-struct Refusal {
+// Derived from std::exception like all that is thrown here: web.cpp says what such a one says.
+struct Refusal : std::exception {
+  Refusal(libintrs_status status_, const char* words_) : status(status_), words(words_) {}
+  const char* what() const noexcept override { return words; }
+
   libintrs_status status;
   const char* words;
 };
@@ -97,6 +101,12 @@ void check_subject(const libintrs_network* network, const libintrs_noise* noise,
   check(image_bytes == libintrs_image_bytes(network), LIBINTRS_BAD_IMAGE,
         "the image does not have height * width * channels bytes");
   check(settings->threads <= kMostThreads, LIBINTRS_BAD_ARGUMENT, "too many threads");
+}
+
+void check_together(const Noise& noise, const Rule& rule, size_t image_bytes) {
+  check(rule.law == noise.law, LIBINTRS_NOT_TOGETHER, "the decisions are for another noise");
+  check(rule.dimension == image_bytes, LIBINTRS_NOT_TOGETHER,
+        "the decisions are for images of another number of values");
 }
 
 // Votes over a range of samples, reported as part of `most` of which `before` are done.
@@ -264,6 +274,29 @@ uint64_t libintrs_rule_samples(const libintrs_rule* rule) {
   return rule->rule.looks.back();
 }
 
+size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t room) {
+  const auto& all = rule->rule.looks;
+  if (looks) std::copy_n(all.begin(), std::min(room, all.size()), looks);
+  return all.size();
+}
+
+libintrs_status libintrs_check_together(const libintrs_noise* noise, const libintrs_rule* rule, size_t image_bytes) {
+  return guarded(LIBINTRS_INTERNAL, [&] {
+    check_given(noise && rule);
+    check_together(noise->noise, rule->rule, image_bytes);
+  });
+}
+
+libintrs_status libintrs_decide(const libintrs_rule* rule, size_t look, uint64_t votes, libintrs_decision* decision) {
+  return guarded(LIBINTRS_INTERNAL, [&] {
+    check_given(rule && decision);
+    check(look < rule->rule.looks.size() && votes <= rule->rule.looks[look], LIBINTRS_BAD_ARGUMENT,
+          "no such look, or more votes than samples");
+    const auto found = rule->rule.radius_sq(look, votes);
+    *decision = {uint32_t(rule->rule.stops(look, votes)), uint32_t(found.has_value()), found.value_or(0)};
+  });
+}
+
 libintrs_status libintrs_votes(const libintrs_network* network, const libintrs_noise* noise, const uint8_t* image,
                                size_t image_bytes, const libintrs_settings* settings, uint64_t first, uint64_t number,
                                uint64_t* counts, size_t classes) {
@@ -282,9 +315,7 @@ libintrs_status libintrs_certify(const libintrs_network* network, const libintrs
   return guarded(LIBINTRS_BAD_COUNT, [&] {
     check_subject(network, noise, image, image_bytes, settings);
     check_given(rule && answer);
-    check(rule->rule.law == noise->noise.law, LIBINTRS_NOT_TOGETHER, "the decisions are for another noise");
-    check(rule->rule.dimension == image_bytes, LIBINTRS_NOT_TOGETHER,
-          "the decisions are for images of another number of values");
+    check_together(noise->noise, rule->rule, image_bytes);
     *answer = certify({*network, noise->noise, image, *settings}, rule->rule);
   });
 }

@@ -96,6 +96,25 @@ LIBINTRS_API void libintrs_close_rule(libintrs_rule* rule);
 LIBINTRS_API void libintrs_rule_digest(const libintrs_rule* rule, uint8_t digest[32]);
 LIBINTRS_API uint64_t libintrs_rule_samples(const libintrs_rule* rule); /* the most that it takes */
 
+/* Writes the samples at which the rule looks at the votes, ascending, as many as there is room for; returns how many
+ * there are. looks may be null. A radius table has one look. */
+LIBINTRS_API size_t libintrs_rule_looks(const libintrs_rule* rule, uint64_t* looks, size_t room);
+
+typedef struct {
+  uint32_t stops;     /* the rule wants no more samples */
+  uint32_t certified; /* 0: these votes certify nothing */
+  uint64_t radius_sq; /* if certified */
+} libintrs_decision;
+
+/* What a look (its place in libintrs_rule_looks) says of so many votes of the selected class, for programs that count
+ * votes by parts themselves. They must look at every look, in order, until one stops. */
+LIBINTRS_API libintrs_status libintrs_decide(const libintrs_rule* rule, size_t look, uint64_t votes,
+                                             libintrs_decision* decision);
+
+/* Whether decisions are for this noise and for images of so many bytes; libintrs_certify asks too. */
+LIBINTRS_API libintrs_status libintrs_check_together(const libintrs_noise* noise, const libintrs_rule* rule,
+                                                     size_t image_bytes);
+
 /* --- votes and certificates --- */
 
 /* Called now and then, on the calling thread, with the samples that are done and the most that may be needed; anything

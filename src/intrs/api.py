@@ -231,10 +231,11 @@ def export(
     """Write a model for other programs.
 
     target is "tosa" (a TOSA 1.0 flatbuffer, the standard whose integers a network computes), "tflite" (an int8 file for
-    LiteRT and TFLite Micro) or "onnx" (an int8 QDQ file for ONNX Runtime). Without one the suffix of `out` decides, and
-    TOSA if it says nothing. `options` are those of the target. "tflite" and "onnx" round elsewhere than the network:
-    `written` of what is returned has the network in the file, and how its scores differ on noisy images. These are
-    drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what the model was trained under.
+    LiteRT and TFLite Micro), "onnx" (an int8 QDQ file for ONNX Runtime) or "web" (for browsers, see docs/web.md).
+    Without one the suffix of `out` decides, and TOSA if it says nothing. `options` are those of the target. "tflite"
+    and "onnx" round elsewhere than the network: `written` of what is returned has the network in the file, and how its
+    scores differ on noisy images. These are drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what
+    the model was trained under.
     """
     opened, path = open_model(model), Path(out)
     chosen = target_of(target, path)
@@ -244,6 +245,8 @@ def export(
         check_new(path, overwrite=overwrite, inputs=[opened.path] if opened.path else [])
     if "sigma" in chosen.options and opened.trained_sigma:
         options.setdefault("sigma", opened.trained_sigma)
+    if "names" in chosen.options and opened.class_names:
+        options.setdefault("names", opened.class_names)
     return write(chosen, opened.network(pixels, mean, std, dialect), path, options)
 
 

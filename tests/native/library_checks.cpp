@@ -119,6 +119,34 @@ void threads_do_not_matter(const Opened& o) {
   check(one == three, "threads do not matter");
 }
 
+// Looks and decisions, taken by parts, are those of libintrs_certify.
+void decides_by_parts(const Opened& o) {
+  const Bytes image(libintrs_image_bytes(o.network), 7);
+  const libintrs_settings settings = settings_of(1);
+  libintrs_answer answer;
+  check(libintrs_certify(o.network, o.noise, o.rule, image.data(), image.size(), &settings, &answer) == LIBINTRS_OK,
+        "an answer");
+  std::vector<uint64_t> looks(libintrs_rule_looks(o.rule, nullptr, 0)), counts(libintrs_classes(o.network));
+  check(libintrs_rule_looks(o.rule, looks.data(), looks.size()) == looks.size(), "as many looks");
+  check(looks.back() == libintrs_rule_samples(o.rule), "the last look");
+  check(libintrs_check_together(o.noise, o.rule, image.size()) == LIBINTRS_OK, "together");
+  check(libintrs_check_together(o.noise, o.rule, image.size() + 1) == LIBINTRS_NOT_TOGETHER, "not together");
+  libintrs_decision decision = {};
+  uint64_t votes = 0, done = 0;
+  for (size_t look = 0; !decision.stops; ++look) {
+    libintrs_votes(o.network, o.noise, image.data(), image.size(), &settings, done, looks[look] - done, counts.data(),
+                   counts.size());
+    votes += counts[answer.label], done = looks[look];
+    check(libintrs_decide(o.rule, look, votes, &decision) == LIBINTRS_OK, "a decision");
+  }
+  check(votes == answer.votes && done == answer.samples && decision.certified == answer.decided &&
+            decision.radius_sq == answer.radius_sq,
+        "by parts as in one call");
+  check(libintrs_decide(o.rule, looks.size(), 0, &decision) == LIBINTRS_BAD_ARGUMENT, "no such look");
+  check(libintrs_decide(o.rule, 0, looks[0] + 1, &decision) == LIBINTRS_BAD_ARGUMENT, "more votes than samples");
+  check(libintrs_decide(nullptr, 0, 0, &decision) == LIBINTRS_BAD_ARGUMENT, "no rule to decide");
+}
+
 void refuses_others(const Opened& o, const Bytes& other) {
   const Bytes image(libintrs_image_bytes(o.network), 7);
   const libintrs_settings settings = settings_of(1);
@@ -172,6 +200,7 @@ int main(int argc, char** argv) {
   const Opened opened(network, noise, rule);
   refuses_bad_arguments(opened, network);
   threads_do_not_matter(opened);
+  decides_by_parts(opened);
   for (int i = 5; i < argc; ++i) refuses_others(opened, read(argv[i]));
   Random random = {20260101};
   const long mutations = std::atol(argv[1]);

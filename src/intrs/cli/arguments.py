@@ -256,7 +256,7 @@ def _add_export(parser: Parser) -> None:
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
     words = "tflite, onnx: images on which the file is compared with the model (pictures from a fixed seed)"
     parser.add_argument("--data", metavar="DATA", help=words)
-    words = "tflite, onnx: noise of these images; c: noise of the certificates (what the model says)"
+    words = "tflite, onnx: noise of these images; c, web: noise of the certificates (what the model says); web: S,S,..."
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     _add_microcontroller(parser)
@@ -264,8 +264,8 @@ def _add_export(parser: Parser) -> None:
 
 
 def _add_microcontroller(parser: Parser) -> None:
-    """Of the target c. Without a default: only what is given reaches the target."""
-    group = parser.add_argument_group("c: what a device decides, and what it has")
+    """Of the targets c and web. Without a default: only what is given reaches the target."""
+    group = parser.add_argument_group("c, web: what is decided; c: what a device has; web: what is shown")
     group.add_argument("--noise", choices=("discrete", "rounded"), help=f"law of the noise ({Request.noise})")
     words = "certify with N samples; with --radii, or left out, adaptively with at most N"
     group.add_argument("-n", "--n", type=_count, metavar="N", help=f"{words} ({Certify.n})")
@@ -276,9 +276,11 @@ def _add_microcontroller(parser: Parser) -> None:
     group.add_argument("--give-up", metavar="P", help="as for certify (0.7)")
     group.add_argument("--only", choices=("predict", "certify"), help="leave the tables of the other one out")
     group.add_argument("--at-least", metavar="R", help="only answer whether the radius is at least R")
-    group.add_argument("--predict-n", type=_count, metavar="N", help="samples of a prediction (100)")
+    group.add_argument("--predict-n", type=_count, metavar="N", help="samples of a prediction (c: 100, web: 1000)")
     group.add_argument("--ram", metavar="BYTES", help="refuse what needs more RAM, such as 48K")
     group.add_argument("--flash", metavar="BYTES", help="refuse what needs more flash, such as 128K")
+    group.add_argument("--name", metavar="NAME", help="what a page calls the model (the name of FILE)")
+    group.add_argument("--names", metavar="N,N,...", help="names of the classes (those of a model that ships)")
 
 
 def _add_table(parser: Parser) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from intrs import api
 from intrs.cli.screen import say
 from intrs.errors import SettingsError
-from intrs.exchange.targets import DEVICE
+from intrs.exchange.targets import DEVICE, WEB
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COMMON = ("sigma", "dimension", "noise", "n", "alpha", "bound", "overwrite")
 
-EXPORT_OPTIONS = ("data", *DEVICE)  # of targets
+EXPORT_OPTIONS = dict.fromkeys(("data", *DEVICE, *WEB))  # of targets
 
 
 def export(args: Namespace) -> int:

@@ -26,6 +26,7 @@ DEVICE = (
     *("sigma", "noise", "n", "n0", "alpha", "bound", "radii", "give_up"),  # as those of certify
     *("only", "at_least", "predict_n", "ram", "flash"),
 )
+WEB = ("sigma", "noise", "n", "n0", "alpha", "bound", "radii", "give_up", "predict_n", "name", "names")
 
 BY_REFERENCE = (
     "TFLite Micro and LiteRT's reference kernels compute the integers of the file; delegates may round otherwise."
@@ -54,6 +55,7 @@ TARGETS = {
         Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
         Target("tflite", "int8 TFLite", ".tflite", "tflite.exporting", BY_REFERENCE, COMPARED),
         Target("c", "C99 for devices", "", "device.folder", options=DEVICE, folder="src/net.h"),
+        Target("web", "a model for browsers", ".intrs", "web", options=WEB),
         Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED),
     )
 }

@@ -1,0 +1,108 @@
+// What tests/test_web.py asks of @intrs/web, in Node and in a browser alike: a list of jobs, answered one by one.
+
+async function model(api, read, job) {
+  const bytes = await read(job.model);
+  return { net: await api.load(bytes, job.load ?? {}), image: job.image ? await read(job.image) : null };
+}
+
+// All states of a run, checked on the way: samples only grow, and every sample has one vote.
+async function states(api, net, image, options, enough = () => false) {
+  const seen = [];
+  for await (const state of api.certify(net, image, options)) {
+    const before = seen.at(-1)?.samples ?? 0, sum = state.counts.reduce((a, b) => a + b);
+    if (state.samples < before || sum !== state.samples) throw new Error("votes that contradict each other");
+    seen.push(state);
+    if (enough(state)) break;
+  }
+  return seen;
+}
+
+const KINDS = {
+  async about(api, read, job) {
+    const { net } = await model(api, read, job);
+    return net;
+  },
+  async votes(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const options = { ...job.options, first: BigInt(job.options.first ?? 0) };
+    const found = await api.votes(net, image, options);
+    net.close();
+    return found.counts;
+  },
+  async certify(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const seen = await states(api, net, image, job.options);
+    net.close();
+    return { ...seen.at(-1), states: seen.length };
+  },
+  async predict(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const found = await api.predict(net, image, job.options);
+    net.close();
+    return { ...found, plain: api.classify(net, image) };
+  },
+  // Left after some samples, and continued from what JSON kept of the last state, by other workers.
+  async continued(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const left = (await states(api, net, image, job.options, (state) => state.samples >= job.after)).at(-1);
+    net.close();
+    const again = await model(api, read, job);
+    const from = JSON.parse(JSON.stringify(left));
+    const seen = await states(api, again.net, image, { ...job.then, from });
+    const over = await states(api, again.net, image, { from: seen.at(-1) });
+    again.net.close();
+    return { left: left.samples, begins: seen[0].samples, last: seen.at(-1), over };
+  },
+  // Aborted by a signal; the same network goes on afterwards.
+  async aborted(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const stop = new AbortController();
+    let states = 0, error = "";
+    try {
+      for await (const _ of api.certify(net, image, { ...job.options, signal: stop.signal })) {
+        states += 1;
+        if (states === 2) stop.abort(new Error("enough"));
+      }
+    } catch (reason) {
+      error = reason.message;
+    }
+    const late = await api.votes(net, image, { signal: stop.signal, n: 4 }).catch((reason) => reason.message);
+    const votes = await api.votes(net, image, { seed: 1, index: 0, n: 20, workers: 2 });
+    net.close();
+    return { states, error, late, votes: votes.counts };
+  },
+  // The message of the mistake; anything but a mistake of the caller is a defect.
+  async refused(api, read, job) {
+    try {
+      const { net, image } = await model(api, read, job);
+      if (job.image) await states(api, net, image, job.options ?? {});
+      net.close();
+      return "";
+    } catch (error) {
+      if (error instanceof api.IntrsError) return error.message;
+      throw error;
+    }
+  },
+  async refusedFrom(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const left = (await states(api, net, image, job.options, (state) => state.samples >= job.after)).at(-1);
+    const answers = [];
+    for (const change of job.changes) {
+      try {
+        await states(api, net, image, { from: { ...left, ...change } });
+        answers.push("");
+      } catch (error) {
+        if (!(error instanceof api.IntrsError)) throw error;
+        answers.push(error.message);
+      }
+    }
+    net.close();
+    return answers;
+  },
+};
+
+export async function answers(api, read, jobs) {
+  const found = [];
+  for (const job of jobs) found.push(await KINDS[job.kind](api, read, job));
+  return found;
+}

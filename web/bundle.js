@@ -1,0 +1,59 @@
+// The file that `intrs export --target web` writes; docs/web.md describes it.
+import { IntrsError } from "./core.js";
+
+const MAGIC = "intrswb1", DIGEST_BYTES = 32, MOST_HEADER = 2 ** 22;
+const DAMAGED = "not a model for the web, or damaged; write it again with: intrs export MODEL --target web -o model.intrs";
+
+function check(holds, words = DAMAGED) {
+  if (!holds) throw new IntrsError(words);
+}
+
+const isText = (value) => typeof value === "string" && value.length <= 200;
+const isCount = (value) => Number.isSafeInteger(value) && value > 0;
+const isTexts = (value) => Array.isArray(value) && value.every(isText);
+
+function checkHeader(header) {
+  check(header !== null && typeof header === "object");
+  const { name, identity, shape, classes, names, network, noises, rules, predictions } = header;
+  check(isText(name) && isText(identity) && isCount(classes) && isCount(network));
+  check(Array.isArray(shape) && shape.length === 3 && shape.every(isCount));
+  check(names === null || (isTexts(names) && names.length === classes));
+  check(Array.isArray(noises) && noises.length > 0 && Array.isArray(rules) && Array.isArray(predictions));
+  for (const noise of noises) check(isText(noise.kind) && isText(noise.sigma) && isCount(noise.bytes));
+  for (const part of [...rules, ...predictions]) {
+    check(noises[part.noise] !== undefined && isText(part.alpha) && isCount(part.n) && isCount(part.bytes));
+  }
+  for (const rule of rules) {
+    check(isCount(rule.n0) && isText(rule.bound) && typeof rule.adaptive === "boolean" && isTexts(rule.radii));
+  }
+}
+
+/** The parts of a bundle, as they lie in its bytes. sha256 takes bytes and gives hexadecimal digits. */
+export function parseBundle(data, sha256) {
+  const size = data.length - DIGEST_BYTES;
+  check(size >= 12 && new TextDecoder("latin1").decode(data.subarray(0, 8)) === MAGIC);
+  const digest = Array.from(data.subarray(size), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  check(sha256(data.subarray(0, size)) === digest);
+  const length = new DataView(data.buffer, data.byteOffset).getUint32(8, true);
+  check(length <= MOST_HEADER && 12 + length <= size);
+  let header;
+  try {
+    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(data.subarray(12, 12 + length)));
+  } catch {
+    check(false);
+  }
+  checkHeader(header);
+  let at = 12 + length;
+  const next = (bytes) => {
+    check(bytes <= size - at);
+    at += bytes;
+    return data.slice(at - bytes, at);
+  };
+  const network = next(header.network);
+  const withData = (part) => ({ ...part, data: next(part.bytes) });
+  const noises = header.noises.map(withData), rules = header.rules.map(withData);
+  const predictions = header.predictions.map(withData);
+  check(at === size);
+  for (const part of predictions) check(part.bytes === 4 * (part.n + 1));
+  return { ...header, network, noises, rules, predictions };
+}
