@@ -131,14 +131,19 @@ class Browser:
 
     def open(self, path: Path, *, width: int = 1100, height: int = 900, dark: bool = False) -> None:
         """Show a file in a window of this size."""
+        self.visit(path.resolve().as_uri(), width=width, height=height, dark=dark)
+
+    def visit(self, address: str, *, width: int = 1100, height: int = 900, dark: bool = False) -> None:
+        """Show a page in a window of this size, as if nothing had been shown before."""
         self.complaints, self.requests = [], []
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait("document.readyState === 'complete' && location.protocol === 'file:'")
+        self.call("Page.navigate", url="about:blank")  # else another #fragment alone would load nothing
+        self.call("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete' && location.protocol !== 'about:'")
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression; promises are awaited."""

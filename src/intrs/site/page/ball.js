@@ -1,6 +1,6 @@
 // The ball: the picture in the middle, and around it every change that cannot alter the answer.
 
-import { svg, setText } from "./dom.js";
+import { svg } from "./dom.js";
 import { radiusText } from "./words.js";
 
 const SIZE = 340, MIDDLE = SIZE / 2, INNER = 54, OUTER = 158;
@@ -15,11 +15,11 @@ export class Ball {
   constructor(canvas) {
     this.rings = svg("g", { class: "rings" });
     this.disc = svg("circle", { class: "disc", cx: MIDDLE, cy: MIDDLE, r: 0 });
-    this.value = svg("text", { class: "reach", x: MIDDLE, y: MIDDLE + INNER + 14, "text-anchor": "middle" });
+    this.labels = svg("g");
     const holder = svg("foreignObject", { x: MIDDLE - 38, y: MIDDLE - 38, width: 76, height: 76 });
     holder.append(canvas);
     this.node = svg("svg", { class: "ball", viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img" },
-      this.rings, this.disc, svg("circle", { class: "core", cx: MIDDLE, cy: MIDDLE, r: INNER }), holder);
+      this.rings, this.disc, svg("circle", { class: "core", cx: MIDDLE, cy: MIDDLE, r: INNER }), holder, this.labels);
     this.scale(1);
   }
 
@@ -31,10 +31,9 @@ export class Ball {
   scale(largest) {
     if (largest === this.largest) return;
     this.largest = largest;
-    this.rings.replaceChildren(...ringsUpTo(largest).flatMap((radius) => {
-      const r = this.at(radius);
-      return [svg("circle", { cx: MIDDLE, cy: MIDDLE, r }), svg("text", { x: MIDDLE, y: MIDDLE - r + 4, "text-anchor": "middle" }, String(Number(radius.toFixed(2))))];
-    }));
+    const rings = ringsUpTo(largest), text = (radius) => String(Number(radius.toFixed(2)));
+    this.rings.replaceChildren(...rings.map((radius) => svg("circle", { cx: MIDDLE, cy: MIDDLE, r: this.at(radius) })));
+    this.labels.replaceChildren(...rings.map((radius) => svg("text", { x: MIDDLE, y: MIDDLE - this.at(radius) + 4, "text-anchor": "middle" }, text(radius))));
   }
 
   show(state, name) {

@@ -15,7 +15,7 @@ import { announced, percent } from "./words.js";
 const models = [];  // in the order of the file that lists them, own ones last
 const runners = [new Runner(new Panel(), told), new Runner(new Panel(), told)];
 const chosen = { model: null, rival: null, picture: null, seed: null };
-let gallery, turn = 0, spoken = "";
+let gallery, defaults, turn = 0, spoken = "";
 
 // --- messages --------------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ function showChoices() {
 }
 
 function showProofs() {
-  const of = (runner, model) => proof(model, chosen.picture, chosen.seed, runner.model === model && runner.picture === chosen.picture && runner.seed === chosen.seed ? runner.state : null, copy);
+  const of = (runner, model) => proof(model, chosen.picture, chosen.seed, defaults, runner.model === model && runner.picture === chosen.picture && runner.seed === chosen.seed ? runner.state : null, copy);
   $("proofs").replaceChildren(...active().map((runner, i) => of(runner, [chosen.model, chosen.rival][i])));
 }
 
@@ -243,10 +243,12 @@ async function begin() {
   Object.assign(chosen, { model, seed: parseSeed(asked.get("seed") ?? undefined), picture: shown.find(({ index }) => String(index) === asked.get("picture")) ?? shown[0] });
   listen();
   Panel.startFlickering(() => active().filter((runner) => runner.running).map(({ panel }) => panel));
+  defaults = site.defaults;
   const running = restart();
   const others = await Promise.all(site.models.filter((_, i) => i !== first).map(read));
   others.splice(first, 0, model);
   models.splice(0, 1, ...others);
+  await model.open();
   showChoices();
   const rival = models.find(({ name }) => name === asked.get("rival"));
   if (rival) choose({ rival });

@@ -6,19 +6,19 @@ import { radiusText } from "./words.js";
 
 const hex = (seed) => `0x${BigInt(seed).toString(16)}`;
 
-export function command(model, picture, seed) {
-  const { rule } = model, data = picture.own ? "picture.npz" : `${picture.data} --first ${picture.position} --max 1`;
-  const rules = rule.adaptive ? `--adaptive --radii ${rule.radii.join(",")}` : "";
-  const settings = [`--sigma ${rule.sigma}`, rules, `--n ${rule.n} --n0 ${rule.n0} --alpha ${rule.alpha}`,
-    rule.noise === "discrete" ? "" : `--noise ${rule.noise}`, rule.bound === "sound" ? "" : `--bound ${rule.bound}`,
-    rule.adaptive && rule.giveUp && rule.giveUp !== "7/10" ? `--give-up ${rule.giveUp}` : ""];
-  return ["intrs certify", quoted(model.spec), data, ...settings.filter(Boolean), `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
+// Settings that are the command's own defaults are left out.
+export function command(model, picture, seed, defaults) {
+  const { rule } = model, data = picture.own ? "picture.npz" : `${quoted(picture.data)} --first ${picture.position} --max 1`;
+  const names = { n: "--n", n0: "--n0", alpha: "--alpha", noise: "--noise", bound: "--bound", ...(rule.adaptive ? { giveUp: "--give-up" } : {}) };
+  const others = Object.keys(names).filter((name) => String(rule[name]) !== String(defaults[name])).map((name) => `${names[name]} ${rule[name]}`);
+  const adaptive = rule.adaptive ? [`--adaptive --radii ${rule.radii.join(",")}`] : [];
+  return ["intrs certify", quoted(model.spec), data, `--sigma ${rule.sigma}`, ...adaptive, ...others, `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
 }
 
 const row = (name, text, key) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-key": key }, text));
 
-export function proof(model, picture, seed, state, copy) {
-  const text = command(model, picture, seed), button = element("button", { type: "button", class: "copy" }, "Copy the command");
+export function proof(model, picture, seed, defaults, state, copy) {
+  const text = command(model, picture, seed, defaults), button = element("button", { type: "button", class: "copy" }, "Copy the command");
   button.addEventListener("click", () => copy(text, "Command"));
   const found = state?.decided ? [
     row("class (predict)", state.radiusSq === null ? "-1, an abstention" : `${state.label}, ${model.names[state.label]}`, "predict"),
