@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -58,7 +58,20 @@ DEFAULTS = {
     "bound": Certify.bound, "giveUp": plain(GIVE_UP),
 }  # fmt: skip
 SIGMA = "0.25"  # noise of those that were trained without
-PICTURES = tuple(range(12))  # positions in the data set
+PICTURES = (
+    0,
+    3,
+    4,
+    7,
+    8,
+    9,
+    10,
+    12,
+    14,
+    21,
+    16,
+    17,
+)  # positions in the data that ship: ten classes, an error, an abstention
 MOST_PICTURES = 100
 ARCHITECTURES = {"resnet8": "ResNet-8", "resnet20": "ResNet-20", "resnet50": "ResNet-50"}
 
@@ -82,7 +95,8 @@ class Site:
         first = next(name for name in self.sizes if name.startswith("models/"))
         return sum(
             size for name, size in self.sizes.items()
-            if name == first or not name.startswith("models/") and not name.endswith("-plain.wasm")
+            if name == first or not name.startswith("models/")
+            if not name.endswith("-plain.wasm")
         )  # fmt: skip
 
 
@@ -103,15 +117,17 @@ def web(
     """
     path = Path(out)
     check_new_folder(path, MARK, overwrite=overwrite)
-    listed = [models] if isinstance(models, str) or not isinstance(models, list | tuple) else list(models)
-    if not listed:
+    opened = [
+        open_model(model) for model in (models if isinstance(models, list | tuple) else [cast("AnyModel", models)])
+    ]
+    if not opened:
         raise SettingsError("a page needs at least one model")
-    opened = [open_model(model) for model in listed]
     contents = dict(_page()) | _engine()
     entries: list[dict[str, str]] = []
     with reporting(progress) as report:
         for done, model in enumerate(opened):
-            report(Progress(done, len(opened)))
+            if report:
+                report(Progress(done, len(opened), "models"))
             entry = _entry(model, sigma, [each["name"] for each in entries])
             contents[entry["file"]] = _bundle(model, entry)
             entries.append(entry)
@@ -182,7 +198,11 @@ def _pictures(data: Images, spec: AnyData, positions: Sequence[int]) -> dict[str
         raise DataError(f"images: the data set has positions 0 to {count - 1}")
     pixels: list[NDArray[np.uint8]] = [np.asarray(data.images[position]) for position in wanted]
     listed = [
-        {"position": position, "index": int(data.indices[position]), "title": f"{_label(data, position)}, image {int(data.indices[position])}"}
+        {
+            "position": position,
+            "index": int(data.indices[position]),
+            "title": f"{_label(data, position)}, image {int(data.indices[position])}",
+        }
         for position in wanted
     ]
     return {

@@ -26,7 +26,7 @@ TYPES = {
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    extensions_map = TYPES  # noqa: RUF012, not what a registry of the system says
+    extensions_map = TYPES  # not what a registry of the system says
 
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", POLICY)
@@ -39,7 +39,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def serving(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server for this folder, reached from this machine alone; call `serve_forever`. Port 0 takes one that is free."""
+    """A server for this folder, for this machine alone; call `serve_forever`. Port 0 takes one that is free."""
     try:
         return ThreadingHTTPServer((HERE, port), partial(_Handler, directory=str(folder)))
     except (OSError, OverflowError) as error:

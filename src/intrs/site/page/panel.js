@@ -1,6 +1,7 @@
 // One network and what it says of the picture: the ball, the flickering sample, the votes, the growing radius.
 
 import { Ball } from "./ball.js";
+import { Changes } from "./changes.js";
 import { element, number, setText } from "./dom.js";
 import { History } from "./history.js";
 import { paint } from "./picture.js";
@@ -16,6 +17,7 @@ export class Panel {
     this.noisy = element("canvas", { class: "pixels noisy", role: "img", "aria-label": "What the network sees: the picture with noise." });
     this.ball = new Ball(this.canvas);
     this.history = new History();
+    this.changes = new Changes();
     this.over = element("p", { class: "over" });
     this.title = element("h2", { class: "headline" });
     this.radius = element("p", { class: "radius" });
@@ -28,7 +30,8 @@ export class Panel {
       element("div", { class: "tell" }, this.over, this.title, this.radius, this.meaning),
       element("div", { class: "count" },
         element("figure", {}, this.noisy, this.sample), element("div", { class: "tally" }, this.votes)),
-      element("figure", { class: "growth" }, this.history.node, element("figcaption", {}, "certified radius by number of noisy samples"), this.pace));
+      element("figure", { class: "growth" }, this.history.node, element("figcaption", {}, "certified radius by number of noisy samples"), this.pace),
+      this.changes.node);
   }
 
   // A new run begins: everything that was said of the last one goes.
@@ -56,6 +59,7 @@ export class Panel {
     setText(this.meaning, meaning(state, names, dimension, alpha));
     this.ball.show(state, certified ? names[state.label] : "");
     if (state?.samples) this.history.add(state);
+    this.changes.show(state, this.picture, this.model.shape, certified ? names[state.label] : "");
     this.#tally(state);
     setText(this.pace, this.#pace(state, perSecond));
     if (state && (state.decided || still.matches)) this.flicker(true);
