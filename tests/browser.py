@@ -196,6 +196,11 @@ class Browser:
             "e.dispatchEvent(new Event('change', {bubbles: true})); })()"
         )
 
+    def give(self, selector: str, path: Path) -> None:
+        """Choose a file in a file input, as a user's choice would."""
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
+        self.call("DOM.setFileInputFiles", files=[str(path)], objectId=found["result"]["objectId"])
+
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """What is seen, or all of the page, as PNG."""
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -197,14 +197,7 @@ def _pictures(data: Images, spec: AnyData, positions: Sequence[int]) -> dict[str
     if any(not 0 <= position < count for position in wanted):
         raise DataError(f"images: the data set has positions 0 to {count - 1}")
     pixels: list[NDArray[np.uint8]] = [np.asarray(data.images[position]) for position in wanted]
-    listed = [
-        {
-            "position": position,
-            "index": int(data.indices[position]),
-            "title": f"{_label(data, position)}, image {int(data.indices[position])}",
-        }
-        for position in wanted
-    ]
+    listed = [{"position": at, "index": int(data.indices[at]), "label": _label(data, at)} for at in wanted]
     return {
         "file": "pictures.bin", "data": str(spec), "shape": list(pixels[0].shape), "list": listed,
         "bytes": b"".join(image.tobytes() for image in pixels),

@@ -2,7 +2,7 @@
 
 import { element, setText } from "./dom.js";
 import { paint } from "./picture.js";
-import { root, withArticle } from "./words.js";
+import { root } from "./words.js";
 
 // Which values each of them moves, by the place of a pixel.
 const middle = (place, size, wide) => Math.abs(2 * place + 1 - size) < wide;
@@ -41,7 +41,7 @@ export class Changes {
     this.node.classList.toggle("none", radiusSq === 0);
     if (radiusSq === this.shown?.radiusSq && pixels === this.shown.pixels) return;
     this.shown = { radiusSq, pixels };
-    setText(this.title, radiusSq ? `Some pictures inside the ball. Each of them is still ${withArticle(name)}, and so is all else in there:` : "Pictures inside the ball:");
+    setText(this.title, radiusSq ? `Some pictures inside the ball. For each of them the answer is ${name} too, as for everything else in there:` : "Pictures inside the ball:");
     for (const { what, touches, canvas, words } of this.items) {
       const { values, by } = changed(pixels, shape, radiusSq, touches);
       paint(canvas, values, shape);

@@ -58,6 +58,7 @@ async function pixelsFor(picture, shape) {
 async function restart() {
   const mine = ++turn, wanted = [chosen.model, chosen.rival].filter(Boolean);
   runners.forEach((runner) => runner.stop());
+  document.body.dataset.run = "starting";
   for (const model of models) if (!wanted.includes(model)) model.close();
   trouble("");
   spoken = "";
@@ -225,8 +226,8 @@ function listen() {
 
 async function pictures(listed) {
   const bytes = await fetched(listed.file), size = listed.shape.reduce((a, b) => a * b);
-  return listed.list.map(({ position, index, title }, i) =>
-    ({ position, index, title, data: listed.data, shape: listed.shape, pixels: bytes.slice(size * i, size * (i + 1)) }));
+  return listed.list.map(({ position, index, label }, i) =>
+    ({ position, index, truth: label, title: `${label}, image ${index}`, data: listed.data, shape: listed.shape, pixels: bytes.slice(size * i, size * (i + 1)) }));
 }
 
 // The model that a link names comes first, and the page begins as soon as it is there; the others follow.
@@ -252,7 +253,7 @@ async function begin() {
   showChoices();
   const rival = models.find(({ name }) => name === asked.get("rival"));
   if (rival) choose({ rival });
-  await storeOffline(site.version, (text) => { $("offline").textContent = text; });
+  await storeOffline((text) => { $("offline").textContent = text; });
   document.body.dataset.loaded = "yes";
   await running;
 }

@@ -5,10 +5,11 @@ import { hasSimd } from "./engine/index.js";
 const CONTROLLED = "This page is stored in your browser: it works offline, and asks no server for anything.";
 
 // Resolves when everything is stored, or at once where a browser has no such store (pages that are not served over https).
-export async function storeOffline(version, say) {
+export async function storeOffline(say) {
   if (!("serviceWorker" in navigator)) return;
   try {
-    await navigator.serviceWorker.register(`sw.js?build=${hasSimd() ? "simd" : "plain"}`);
+    const script = new URL(`sw.js?build=${hasSimd() ? "simd" : "plain"}`, location.href).href;
+    if (navigator.serviceWorker.controller?.scriptURL !== script) await navigator.serviceWorker.register(script);  // asks the server
     await navigator.serviceWorker.ready;
     if (!navigator.serviceWorker.controller) {
       await new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done, { once: true }));

@@ -5,7 +5,7 @@ import { Changes } from "./changes.js";
 import { element, number, setText } from "./dom.js";
 import { History } from "./history.js";
 import { paint } from "./picture.js";
-import { headline, meaning, percent, radiusText } from "./words.js";
+import { headline, meaning, percent, radiusText, verdict } from "./words.js";
 
 const FLICKER_MS = 90;
 const MOST_BARS = 10;
@@ -35,8 +35,8 @@ export class Panel {
   }
 
   // A new run begins: everything that was said of the last one goes.
-  begin(model, picture, index, seed, largest) {
-    Object.assign(this, { model, picture, index, seed, state: null, drawn: -1 });
+  begin(model, picture, { index, truth }, seed, largest) {
+    Object.assign(this, { model, picture, index, truth, seed, state: null, drawn: -1 });
     paint(this.canvas, picture, model.shape);
     paint(this.noisy, picture, model.shape);
     this.ball.scale(largest);
@@ -56,7 +56,7 @@ export class Panel {
     setText(this.radius, certified ? radiusText(state.radiusSq) : "–");
     this.radius.dataset.label = "certified radius";
     this.node.dataset.answer = certified ? "certified" : state?.decided ? "abstained" : "open";
-    setText(this.meaning, meaning(state, names, dimension, alpha));
+    setText(this.meaning, meaning(state, names, dimension, alpha) + verdict(state, names, this.truth));
     this.ball.show(state, certified ? names[state.label] : "");
     if (state?.samples) this.history.add(state);
     this.changes.show(state, this.picture, this.model.shape, certified ? names[state.label] : "");

@@ -10,7 +10,7 @@ export class Runner {
   begin(model, picture, pixels, seed, largest) {
     this.stop();
     Object.assign(this, { model, picture, pixels, seed, state: null, spent: 0 });
-    this.panel.begin(model, pixels, picture.index, BigInt(seed), largest);
+    this.panel.begin(model, pixels, picture, BigInt(seed), largest);
     return this.goOn();
   }
 

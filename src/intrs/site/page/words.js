@@ -17,9 +17,6 @@ export const radiusText = (radiusSq) => (Math.floor(root(radiusSq * 10 ** 6) / R
 
 export const percent = (part, whole) => `${((100 * part) / whole).toFixed(1)} %`;
 
-// "a cat", "an airplane"; names of other networks stand as they are.
-export const withArticle = (name) => (/^class /.test(name) ? name : `${/^[aeiou]/i.test(name) ? "an" : "a"} ${name}`);
-
 // How much room there is within the radius, in pixel levels.
 export function room(radiusSq, dimension) {
   const each = root(Math.floor(radiusSq / dimension)), one = Math.min(RANGE, root(radiusSq));
@@ -33,8 +30,8 @@ export function room(radiusSq, dimension) {
 export function headline(state, names) {
   if (!state || state.label === null) return "Looking …";
   const name = names[state.label];
-  if (state.radiusSq !== null) return `This is ${withArticle(name)}.`;
-  return state.decided ? "No answer: the votes are too close." : `Perhaps ${withArticle(name)} …`;
+  if (state.radiusSq !== null) return `The answer is ${name}.`;
+  return state.decided ? "No answer: the votes are too close." : `Perhaps ${name} …`;
 }
 
 export function meaning(state, names, dimension, alpha) {
@@ -49,6 +46,11 @@ export function meaning(state, names, dimension, alpha) {
   return `“${name}” has ${number(state.counts[state.label])} of ${number(state.samples)} votes, “${rival}” has ${number(rest)}. ` +
     `To name a class on such votes would be wrong more often than ${percent(alpha, 1)} of the time, so the smoothed network abstains.`;
 }
+
+// A certificate is about the answer's stability: say so where the answer is wrong.
+export const verdict = (state, names, truth) =>
+  state !== null && state.radiusSq !== null && truth && names[state.label] !== truth
+    ? ` The data set says ${truth}: a certificate does not make an answer right.` : "";
 
 // For those who listen: only what changes the story.
 export function announced(state, names) {

@@ -25,10 +25,13 @@ TYPES = {
 }
 
 
-class _Handler(SimpleHTTPRequestHandler):
+class Handler(SimpleHTTPRequestHandler):
+    """Answers with the files of one folder."""
+
     extensions_map = TYPES  # not what a registry of the system says
 
     def end_headers(self) -> None:
+        """With what holds for all answers."""
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-cache")
@@ -41,6 +44,6 @@ class _Handler(SimpleHTTPRequestHandler):
 def serving(folder: Path, port: int) -> ThreadingHTTPServer:
     """A server for this folder, for this machine alone; call `serve_forever`. Port 0 takes one that is free."""
     try:
-        return ThreadingHTTPServer((HERE, port), partial(_Handler, directory=str(folder)))
+        return ThreadingHTTPServer((HERE, port), partial(Handler, directory=str(folder)))
     except (OSError, OverflowError) as error:
         raise SettingsError(f"cannot serve at port {port}: {error}; choose another one") from None
