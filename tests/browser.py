@@ -131,14 +131,19 @@ class Browser:
 
     def open(self, path: Path, *, width: int = 1100, height: int = 900, dark: bool = False) -> None:
         """Show a file in a window of this size."""
+        self.visit(path.resolve().as_uri(), width=width, height=height, dark=dark)
+
+    def visit(self, address: str, *, width: int = 1100, height: int = 900, dark: bool = False) -> None:
+        """Show a page in a window of this size, as if nothing had been shown before."""
         self.complaints, self.requests = [], []
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait("document.readyState === 'complete' && location.protocol === 'file:'")
+        self.call("Page.navigate", url="about:blank")  # else another #fragment alone would load nothing
+        self.call("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete' && location.protocol !== 'about:'")
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression; promises are awaited."""
@@ -190,6 +195,11 @@ class Browser:
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.value = {json.dumps(value)};"
             "e.dispatchEvent(new Event('change', {bubbles: true})); })()"
         )
+
+    def give(self, selector: str, path: Path) -> None:
+        """Choose a file in a file input, as a user's choice would."""
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")
+        self.call("DOM.setFileInputFiles", files=[str(path)], objectId=found["result"]["objectId"])
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """What is seen, or all of the page, as PNG."""

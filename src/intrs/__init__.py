@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from intrs.quantization import quantize as quantize
     from intrs.reports import plot as plot
     from intrs.reports import report as report
+    from intrs.site import Site as Site
+    from intrs.site import web as web
     from intrs.smooth import Predicted as Predicted
     from intrs.smooth import Smooth as Smooth
     from intrs.training import train as train
@@ -84,6 +86,7 @@ _NAMES = {
     "intrs.progress": ("Progress",),
     "intrs.quantization": ("quantize",),
     "intrs.reports": ("plot", "report"),
+    "intrs.site": ("Site", "web"),
     "intrs.smooth": ("Predicted", "Smooth"),
     "intrs.training": ("train",),
     "intrs.version": ("__version__",),

@@ -34,6 +34,7 @@ SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no a
 SHORT_RUN_IMAGES = 10
 INTEGER_LAWS = ("discrete", "rounded")
 LAWS = (*INTEGER_LAWS, "continuous")
+PORT = 8000  # of `intrs web --serve`
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
 R = TypeVar("R", bound=Request)
@@ -163,6 +164,8 @@ def _parser() -> Parser:
     _add_table(commands.add_parser("table", help=words, description=words + "."))
     words = "Write one self-contained page about one or several runs: curves, numbers, images, origin"
     _add_report(commands.add_parser("report", help=words, description=words + "."))
+    words = "Write the page that certifies in a browser, as a folder for any server, or serve it here"
+    _add_web(commands.add_parser("web", help=words, description=words + "."))
     words = "Plot certified accuracy against radius for a paper (extra `plot`)"
     _add_plot(commands.add_parser("plot", help=words, description=words + "."))
     words = "Train a network under noise, then quantize it (extra `train`); the same command continues a run"
@@ -431,6 +434,22 @@ def _add_report(parser: Parser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
+def _add_web(parser: Parser) -> None:
+    parser.set_defaults(call="web:web")
+    words = "int8 files, or models that ship with intrs; the first is shown first (a selection of those that ship)"
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=words)
+    parser.add_argument("-o", "--out", type=Path, metavar="FOLDER", help="folder to write")
+    words = f"serve it on this machine, at PORT ({PORT}), and open it; without -o from a temporary folder"
+    parser.add_argument("--serve", nargs="?", type=_whole, const=PORT, metavar="PORT", help=words)
+    parser.add_argument("--no-open", action="store_true", help="with --serve: do not open a browser")
+    words = "noise of models that do not say theirs, as a fraction of the pixel range (0.25)"
+    parser.add_argument("--sigma", metavar="S", help=words)
+    parser.add_argument("--data", metavar="DATA", help="where the pictures to choose from are (cifar10-500)")
+    words = "which of them, counted from 0 (a dozen)"
+    parser.add_argument("--images", type=_wholes, metavar="K,K,...", help=words)
+    parser.add_argument("--overwrite", action="store_true", help="replace FOLDER if this command wrote it")
+
+
 def _add_plot(parser: Parser) -> None:
     parser.set_defaults(call="plot:plot")
     _add_results(parser)
@@ -558,6 +577,10 @@ _count = _argument(lambda text: parse_count(text, "number"))
 _whole = _argument(lambda text: parse_count(text, "number", 0))
 _threads = _argument(lambda text: parse_count(text, "threads", 0, MOST["threads"]))
 _seed = _argument(parse_seed)
+
+
+def _wholes(text: str) -> list[int]:
+    return [_whole(part) for part in _list(text)]
 
 
 def _list(text: str) -> list[str]:

@@ -1,0 +1,224 @@
+"""The folder that `intrs web` writes: the page, the core in WebAssembly, networks with their tables, a few pictures.
+
+Nothing in it is made when the page is opened, so any server or file hosting takes it as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from intrs import zoo
+from intrs.adaptive import GIVE_UP
+from intrs.data import open_data
+from intrs.errors import DataError, ModelError, SettingsError
+from intrs.exact import parse_fraction, plain
+from intrs.exchange.web import bundle
+from intrs.files import check_new_folder, write_whole
+from intrs.model import open_model
+from intrs.progress import Progress, reporting
+from intrs.request import Certify
+from intrs.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from intrs.data import Images
+    from intrs.data import Spec as AnyData
+    from intrs.exact import Number
+    from intrs.files import AnyPath
+    from intrs.model import AnyModel, Model
+    from intrs.progress import Shown
+
+INSTALLED = Path(__file__).parent / "engine"  # the npm package, in the Python package as it is installed
+CLONE = Path(__file__).parents[3] / "web"  # and in a clone
+MARK = "site.json"  # lists what is in the folder; a folder with this file may be overwritten
+
+# Only what the page brings along; WebAssembly may be compiled, and nothing may be evaluated from text.
+POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'"
+)
+
+MODELS = (
+    *(f"resnet20-sigma{sigma}" for sigma in ("0.25", "0.12", "0.5", "1")),  # the first is shown first
+    "resnet8-sigma0.25",
+    "resnet20-clean",
+)
+DEFAULTS = {
+    "n": Certify.n, "n0": Certify.n0, "alpha": plain(parse_fraction(Certify.alpha, "alpha")), "noise": Certify.noise,
+    "bound": Certify.bound, "giveUp": plain(GIVE_UP),
+}  # fmt: skip
+SIGMA = "0.25"  # noise of those that were trained without
+PICTURES = (
+    0,
+    3,
+    4,
+    7,
+    8,
+    9,
+    10,
+    12,
+    14,
+    21,
+    16,
+    17,
+)  # positions in the data that ship: ten classes, an error, an abstention
+MOST_PICTURES = 100
+ARCHITECTURES = {"resnet8": "ResNet-8", "resnet20": "ResNet-20", "resnet50": "ResNet-50"}
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A folder that was written, and the bytes of each file in it."""
+
+    path: Path
+    models: tuple[str, ...]
+    sizes: Mapping[str, int] = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(self.sizes.values())
+
+    @property
+    def first_load(self) -> int:
+        """Bytes that the page needs until it can certify: the page, one build of the core, one model, the pictures."""
+        first = next(name for name in self.sizes if name.startswith("models/"))
+        return sum(
+            size for name, size in self.sizes.items()
+            if name == first or not name.startswith("models/")
+            if not name.endswith("-plain.wasm")
+        )  # fmt: skip
+
+
+def web(
+    out: AnyPath,
+    *,
+    models: AnyModel | Sequence[AnyModel] = MODELS,
+    sigma: Number | None = None,
+    data: AnyData = zoo.DEFAULT_DATA,
+    images: Sequence[int] = PICTURES,
+    overwrite: bool = False,
+    progress: Shown = None,
+) -> Site:
+    """Write the page that certifies in a browser, as a static folder. The first model is the one that it opens with.
+
+    sigma is the noise of models that do not say under which they were trained (0.25 without it). images are the
+    positions of the pictures to choose from in the data set. See docs/web-page.md.
+    """
+    path = Path(out)
+    check_new_folder(path, MARK, overwrite=overwrite)
+    opened = [
+        open_model(model) for model in (models if isinstance(models, list | tuple) else [cast("AnyModel", models)])
+    ]
+    if not opened:
+        raise SettingsError("a page needs at least one model")
+    contents = dict(_page()) | _engine()
+    entries: list[dict[str, str]] = []
+    with reporting(progress) as report:
+        for done, model in enumerate(opened):
+            if report:
+                report(Progress(done, len(opened), "models"))
+            entry = _entry(model, sigma, [each["name"] for each in entries])
+            contents[entry["file"]] = _bundle(model, entry)
+            entries.append(entry)
+    shown = _pictures(open_data(data), data, images)
+    contents[shown["file"]] = shown.pop("bytes")
+    contents["sw.js"] = contents["sw.js"].replace(b"$version", _digest(contents).encode())
+    about = {
+        "version": __version__, "defaults": DEFAULTS, "models": entries, "pictures": shown, "files": [*contents, MARK],
+    }  # fmt: skip
+    _write(path, contents | {MARK: json.dumps(about, indent=1).encode()})
+    sizes = {name: (path / name).stat().st_size for name in (*contents, MARK)}
+    return Site(path, tuple(entry["name"] for entry in entries), sizes)
+
+
+def _page() -> dict[str, bytes]:
+    """The files of the page itself."""
+    found = {each.name: each.read_bytes() for each in (files("intrs.site") / "page").iterdir() if each.is_file()}
+    found["index.html"] = found["index.html"].replace(b"$policy", POLICY.encode())
+    return dict(sorted(found.items()))
+
+
+def _engine() -> dict[str, bytes]:
+    """What the npm package runs on: its scripts and both builds of the core."""
+    source = INSTALLED if INSTALLED.is_dir() else CLONE
+    listed = json.loads((source / "package.json").read_text("utf-8"))["files"]
+    return {f"engine/{name}": (source / name).read_bytes() for name in listed if name.endswith((".js", ".wasm"))
+            and not name.endswith(".d.ts")}  # fmt: skip
+
+
+def _entry(model: Model, sigma: Number | None, taken: Sequence[str]) -> dict[str, str]:
+    """What the page's list says of a model."""
+    name = Path(model.name).stem if model.path and not model.card else model.name
+    if not name:
+        raise ModelError("a Network has no name by which others could verify its certificates; pass its file")
+    if name in taken:
+        raise ModelError(f"two models are called {name}; rename one of the files")
+    level = plain(parse_fraction(model.trained_sigma or (SIGMA if sigma is None else sigma), "sigma"))
+    return {
+        "name": name, "title": f"{_title(model, name)}, σ = {level}", "sigma": level,
+        "spec": model.name if model.card else Path(model.name).name, "file": f"models/{_safe(name)}.intrs",
+    }  # fmt: skip
+
+
+def _title(model: Model, name: str) -> str:
+    architecture = str(model.card.get("architecture", ""))
+    if not architecture:
+        return name
+    return ARCHITECTURES.get(architecture, architecture) + ("" if model.trained_sigma else " trained without noise")
+
+
+def _safe(name: str) -> str:
+    """A name that is one path component in any address."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
+    return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _bundle(model: Model, entry: Mapping[str, str]) -> bytes:
+    return bundle(model.network(), sigma=entry["sigma"], name=entry["name"], names=model.class_names)
+
+
+def _pictures(data: Images, spec: AnyData, positions: Sequence[int]) -> dict[str, Any]:
+    """The pictures' bytes, one after the other, and what the page's list says of them."""
+    count = len(data.indices)
+    wanted = [position for position in dict.fromkeys(positions) if position < count or positions is not PICTURES]
+    if not 0 < len(wanted) <= MOST_PICTURES:
+        raise SettingsError(f"images: expected 1 to {MOST_PICTURES} positions, got {len(wanted)}")
+    if any(not 0 <= position < count for position in wanted):
+        raise DataError(f"images: the data set has positions 0 to {count - 1}")
+    pixels: list[NDArray[np.uint8]] = [np.asarray(data.images[position]) for position in wanted]
+    listed = [{"position": at, "index": int(data.indices[at]), "label": _label(data, at)} for at in wanted]
+    return {
+        "file": "pictures.bin", "data": str(spec), "shape": list(pixels[0].shape), "list": listed,
+        "bytes": b"".join(image.tobytes() for image in pixels),
+    }  # fmt: skip
+
+
+def _label(data: Images, position: int) -> str:
+    label = int(data.labels[position])
+    return data.classes[label] if label < len(data.classes) else f"class {label}"
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    """Of all files: the browser's store is renewed when one of them changes."""
+    total = hashlib.sha256()
+    for name, content in contents.items():
+        total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def _write(path: Path, contents: Mapping[str, bytes]) -> None:
+    """The list comes last, when all that it names is there."""
+    for name, content in contents.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path / name, content)

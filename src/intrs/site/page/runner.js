@@ -1,0 +1,48 @@
+// One certificate at a time for a panel: begin, pause, go on from where it stopped.
+
+import { certify } from "./engine/index.js";
+
+export class Runner {
+  constructor(panel, told) {
+    Object.assign(this, { panel, told, controller: null, state: null });
+  }
+
+  begin(model, picture, pixels, seed, largest) {
+    this.stop();
+    Object.assign(this, { model, picture, pixels, seed, state: null, spent: 0 });
+    this.panel.begin(model, pixels, picture, BigInt(seed), largest);
+    return this.goOn();
+  }
+
+  get running() { return this.controller !== null; }
+
+  stop() {
+    this.controller?.abort();
+    this.controller = null;
+  }
+
+  // Until it is decided or stopped.
+  async goOn() {
+    if (this.running || this.state?.decided) return;
+    const controller = (this.controller = new AbortController()), before = this.spent;
+    const options = { seed: this.seed, index: this.picture.index, signal: controller.signal, sigma: this.model.rule.sigma, noise: this.model.rule.noise };
+    if (this.state) options.from = this.state;
+    let began = null, at = 0;
+    try {
+      for await (const state of certify(this.model.net, this.pixels, options)) {
+        if (this.controller !== controller) return;
+        if (began === null && state.samples) [began, at] = [performance.now(), state.samples];  // what starting costs is no sampling
+        this.state = state;
+        this.spent = before + (began === null ? 0 : performance.now() - began);
+        this.panel.show(state, began !== null && performance.now() - began > 100 ? (1000 * (state.samples - at)) / (performance.now() - began) : 0);
+        this.told(this);
+        await new Promise(requestAnimationFrame);  // the eye takes no more
+      }
+    } catch (error) {
+      if (!controller.signal.aborted) throw error;
+    } finally {
+      if (this.controller === controller) this.controller = null;
+    }
+    this.told(this);
+  }
+}

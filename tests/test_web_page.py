@@ -1,0 +1,512 @@
+"""The page of `intrs web`, driven in a real browser: its certificates are those of the command, bit for bit."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+import threading
+import time
+from functools import partial
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import CONTRAST, Browser, in_browser
+from PIL import Image
+from tiny_model import save_model
+
+import intrs
+from intrs import site
+from intrs.cli import main
+from intrs.data import open_data
+from intrs.errors import IntrsError
+from intrs.noise import Noise
+from intrs.site import folder as folders
+from intrs.site.server import Handler
+from intrs.votes import Samples, content_index, noisy_images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MODEL, OTHER = "resnet8-sigma0.25", "resnet20-sigma0.12"
+SEED = "0x5eed"
+POSITIONS = (0, 9, 18, 16, 17, 14)  # images that are decided by few samples; an image's index is 20 times its position
+ABSTAINED = 340  # index of an image on which the model abstains
+DECIDED = "document.body.dataset.loaded && document.body.dataset.run === 'decided'"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> site.Site:
+    return site.web(tmp_path_factory.mktemp("web") / "site", models=[MODEL, OTHER], images=POSITIONS)
+
+
+class Served:
+    """The folder behind a server that remembers what it was asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Recording(Handler):
+            def log_message(self, *_: Any) -> None:
+                asked.append(self.path)
+
+        self.server = site.serving(path, 0)
+        self.server.RequestHandlerClass = partial(Recording, directory=str(path))  # type: ignore[assignment]
+        self.port = int(self.server.server_address[1])
+        self.address = f"http://localhost:{self.port}/"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=[0.05], daemon=True)
+        self.thread.start()
+
+    def end(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def served(made: site.Site) -> Iterator[Served]:
+    found = Served(made.path)
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser: Browser, served: Served) -> Iterator[Callable[..., Browser]]:
+    """Open the page, with what a link says, and wait until it is loaded and decided."""
+
+    def open_page(fragment: str = "", *, wait: str = DECIDED, **window: Any) -> Browser:
+        browser.visit(f"{served.address}#seed={SEED}{fragment}", **window)
+        browser.wait(wait)
+        return browser
+
+    yield open_page
+    assert browser.complaints == []
+
+
+def shown(page: Browser, place: int = 0) -> dict[str, str]:
+    """What the page says that the command must give."""
+    return dict(
+        page.run(
+            f"Object.fromEntries([...document.querySelectorAll('.proof')[{place}].querySelectorAll('td')]"
+            ".map(cell => [cell.dataset.key, cell.innerText]))"
+        )
+    )
+
+
+def check_command(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int = 0) -> pd.Series[Any]:
+    """Run the command that stands on the page; its line of results must be what the page says. Returns the line."""
+    monkeypatch.chdir(tmp_path)
+    program, *argv = shlex.split(page.texts(".proof code")[place])
+    assert program == "intrs"
+    assert main([*argv, "--overwrite"]) == 0
+    line = pd.read_csv(tmp_path / "page.tsv", delimiter="\t").iloc[0]
+    says = shown(page, place)
+    assert says["predict"].split(",")[0] == str(line.predict)
+    assert says["votes"] == f"{line.votes:,} of {line.n:,}"
+    assert says["counts"] == line.counts
+    assert says["radius_sq"].split(",")[0] == ("none" if line.predict == -1 else f"{line.radius_sq:.0f}")
+    return line
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+@in_browser
+@pytest.mark.parametrize("picture", [0, 320, ABSTAINED])
+def test_a_certificate_equals_that_of_the_command(
+    visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture: int
+) -> None:
+    page = visit(f"&picture={picture}")
+    line = check_command(page, tmp_path, monkeypatch)
+    assert line.idx == picture
+    assert (line.predict == -1) == (picture == ABSTAINED)
+    (answer,) = page.run("[...document.querySelectorAll('.panel')].map(p => p.dataset.answer)")
+    assert answer == ("abstained" if picture == ABSTAINED else "certified")
+    radius = 0 if line.predict == -1 else int(1000 * line.radius) / 1000
+    assert page.texts(".radius") == ["–" if line.predict == -1 else f"{radius:.3f}"]
+    assert sum(int(text.replace(",", "")) for text in page.texts(".votes .value")) == line.n
+    wrong = line.predict not in (-1, line.label)
+    assert ("a certificate does not make an answer right" in page.texts(".meaning")[0]) == wrong == (picture == 320)
+    if picture == ABSTAINED:
+        assert "so the smoothed network abstains" in page.texts(".meaning")[0]
+
+
+@in_browser
+def test_two_networks_side_by_side(
+    visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visit(f"&picture=180&rival={OTHER}", wait=f"{DECIDED} && document.querySelectorAll('.panel').length === 2")
+    lines = [check_command(page, tmp_path, monkeypatch, place) for place in (0, 1)]
+    assert lines[0].counts != lines[1].counts
+
+
+@in_browser
+def test_interrupted_and_continued(
+    visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visit("&picture=280", wait="parseInt(document.querySelector('.pace')?.innerText) > 0")
+    page.click("#pause")
+    assert page.run("document.body.dataset.run") == "paused"
+    assert page.texts("#pause") == ["Continue"]
+    paused = page.texts(".pace"), page.texts(".votes .value")
+    assert "Decided" not in paused[0][0]
+    time.sleep(0.5)
+    assert (page.texts(".pace"), page.texts(".votes .value")) == paused
+    assert shown(page) == {"open": "What page.tsv must hold will stand here."}
+    page.click("#pause")
+    page.wait(DECIDED)
+    check_command(page, tmp_path, monkeypatch)
+
+
+@in_browser
+def test_the_noise_that_flickers_is_that_of_the_samples(visit: Callable[..., Browser]) -> None:
+    page = visit()
+    found = page.run(
+        f"""(async () => {{
+        const {{ Model, fetched }} = await import("./models.js");
+        const model = await new Model(await fetched("models/{MODEL}.intrs"), {{ name: "m" }}).open();
+        const pixels = Uint8Array.from({{ length: 3072 }}, (_, i) => (7 * i) % 256);
+        const samples = [0, 1, 4999, 2 ** 33 + 5];
+        const drawn = samples.map((sample) => [...model.noise.draw(pixels, BigInt("{SEED}") << 200n, 77, sample)]);
+        model.close();
+        return drawn;
+        }})()"""
+    )
+    pixels = (7 * np.arange(3072) % 256).astype(np.uint8)
+    for sample, values in zip((0, 1, 4999, 2**33 + 5), found, strict=True):
+        address = Samples(int(SEED, 16) << 200, 77, sample, 1)
+        assert np.array_equal(noisy_images(pixels, Noise.of("discrete", "0.25"), address)[0], values)
+
+
+@in_browser
+def test_pictures_inside_the_ball_are_inside(visit: Callable[..., Browser]) -> None:
+    page = visit()
+    found = page.run(
+        """(async () => {
+        const { changed } = await import("./changes.js");
+        const pixels = Uint8Array.from({ length: 3072 }, (_, i) => (37 * i) % 256);
+        const kinds = [() => true, (y, x) => y < 8 && x < 8, (y, x) => x === 3 && y === 4];
+        return [162, 4065, 36577, 900000].flatMap((sq) => kinds.map((touches) => {
+          const { values, by } = changed(pixels, [32, 32, 3], sq, touches);
+          return [sq, by, pixels.reduce((sum, v, i) => sum + (v - values[i]) ** 2, 0)];
+        }));
+        })()"""
+    )
+    assert len(found) == 12
+    assert all(length <= sq for sq, _, length in found)
+    assert all(length > 0 for _, by, length in found if by)
+
+
+# --- pictures and models of one's own --------------------------------------------------------------------------------
+
+
+@in_browser
+def test_a_picture_of_the_right_size_is_taken_as_it_is(
+    visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = open_data("cifar10-500").images[40]
+    Image.fromarray(pixels).save(tmp_path / "mine <b>.png")
+    page = visit()
+    page.give("#file", tmp_path / "mine <b>.png")
+    page.wait("!document.getElementById('fitted').hidden && document.body.dataset.run === 'decided'")
+    assert "mine <b>.png has 32 × 32 pixels, and is taken as it is." in page.texts("#fitted")[0]
+    saved = page.run(
+        "(async () => { const made = URL.createObjectURL; let blob;"
+        "URL.createObjectURL = (b) => (blob = b, made.call(URL, b));"
+        "document.getElementById('save').click(); URL.createObjectURL = made;"
+        "return btoa(String.fromCharCode(...new Uint8Array(await blob.arrayBuffer()))); })()"
+    )
+    (tmp_path / "picture.npz").write_bytes(base64.b64decode(saved))
+    held = open_data(tmp_path / "picture.npz")
+    assert np.array_equal(held.images[0], pixels)
+    assert held.indices.tolist() == [content_index(pixels)]
+    check_command(page, tmp_path, monkeypatch)
+
+
+@in_browser
+def test_a_large_picture_is_averaged_down_in_plain_sight(visit: Callable[..., Browser], tmp_path: Path) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (64, 96, 3), np.uint8)
+    Image.fromarray(image).save(tmp_path / "large.png")
+    page = visit()
+    page.give("#file", tmp_path / "large.png")
+    page.wait("!document.getElementById('fitted').hidden && document.body.dataset.run === 'decided'")
+    assert "large.png has 96 × 64 pixels. Its middle was averaged down to 32 × 32" in page.texts("#fitted")[0]
+    seen = page.run(
+        "(() => { const c = document.querySelector('.ball canvas');"
+        "return [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]; })()"
+    )
+    wanted = image[:, 16:80].reshape(32, 2, 32, 2, 3).mean((1, 3))
+    assert np.abs(np.array(seen).reshape(32, 32, 4)[..., :3] - wanted).max() <= 0.5
+
+
+def convert(model: Path, out: Path, **options: Any) -> Path:
+    intrs.export(model, out, target="web", **options)
+    return out
+
+
+@in_browser
+def test_a_converted_model_runs(visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = visit("&picture=180")
+    page.give("#file", convert(intrs.zoo.model_path(MODEL), tmp_path / "own.intrs", sigma="0.2", n=2000))
+    page.wait("document.getElementById('model').selectedOptions[0].innerText.includes('own.intrs')")
+    page.wait(DECIDED)
+    command = page.texts(".proof code")[0]
+    assert "intrs certify MODEL " in command
+    assert "--sigma 0.2 " in command
+    monkeypatch.setattr(page, "texts", lambda _: [command.replace("MODEL", MODEL)])
+    assert check_command(page, tmp_path, monkeypatch).n == 2000
+
+
+@in_browser
+def test_what_cannot_be_used_gets_a_clear_message(visit: Callable[..., Browser], tmp_path: Path) -> None:
+    page = visit()
+    hostile = "<img src=x onerror=alert(1)> net"
+    whole = (tmp_path / "whole.intrs", tmp_path / "broken.intrs")
+    bundle = convert(intrs.zoo.model_path(MODEL), whole[0]).read_bytes()
+    whole[1].write_bytes(bundle[:1000] + bytes([bundle[1000] ^ 1]) + bundle[1001:])
+    (tmp_path / "cut.intrs").write_bytes(bundle[:5000])
+    for name in (f"{hostile}.onnx", "net.tflite", "note.png", "empty.intrs"):
+        (tmp_path / name).write_bytes(b"no picture" if name == "note.png" else b"")
+    told = {
+        f"{hostile}.onnx": f"intrs export '{hostile}.onnx' --target web -o model.intrs",
+        "net.tflite": "intrs export net.tflite --target web -o model.intrs",
+        "note.png": "note.png is not a picture that this browser can read",
+        "empty.intrs": "empty.intrs: not a model for the web, or damaged",
+        "broken.intrs": "broken.intrs: not a model for the web, or damaged",
+        "cut.intrs": "cut.intrs: not a model for the web, or damaged",
+    }
+    for name, words in told.items():
+        page.give("#file", tmp_path / name)
+        page.wait(f"document.getElementById('trouble').innerText.includes({json.dumps(words)})")
+        assert page.run("document.querySelectorAll('#trouble *').length") == 0
+    assert page.run(DECIDED), "what was shown before still stands"
+
+
+@in_browser
+def test_a_network_for_other_pictures_says_so(visit: Callable[..., Browser], tmp_path: Path) -> None:
+    page = visit()
+    page.give("#file", convert(save_model(tmp_path / "tiny.onnx"), tmp_path / "tiny.intrs", sigma="0.25", n=200))
+    page.wait("document.getElementById('trouble').innerText.includes('Open a picture of your own')")
+    assert re.search(
+        r"takes pictures of \d+ × \d+ pixels, and those of this page have 32 × 32", page.texts("#trouble")[0]
+    )
+    Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "red.png")
+    page.give("#file", tmp_path / "red.png")
+    page.wait("document.getElementById('trouble').hidden && document.body.dataset.run === 'decided'")
+
+
+@in_browser
+@pytest.mark.parametrize("seed", ["-1", "1e5", "0xg", str(2**256)])
+def test_a_seed_that_is_none(visit: Callable[..., Browser], seed: str) -> None:
+    page = visit()
+    page.choose("#seed", seed)
+    page.wait("document.getElementById('trouble').innerText.includes('the seed must be an integer')")
+
+
+@in_browser
+def test_without_webassembly(browser: Browser, served: Served) -> None:
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.WebAssembly")
+    try:
+        browser.visit(served.address)
+        browser.wait("!document.getElementById('trouble').hidden")
+        assert browser.texts("#trouble")[0].startswith("This browser has no WebAssembly, or it is switched off.")
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+
+# --- nothing leaves the page -----------------------------------------------------------------------------------------
+
+
+@in_browser
+def test_no_request_after_loading(made: site.Site, browser: Browser, tmp_path: Path) -> None:
+    served, page = Served(made.path), browser  # whose page was never opened before
+    page.visit(served.address)
+    page.wait(DECIDED)
+    assert {address.split("#")[0].startswith(served.address) for address in page.requests} == {True}
+    before = len(served.asked)
+    assert before > 10
+    page.run("document.querySelectorAll('.pictures button')[4].click()")
+    page.wait(DECIDED)
+    page.choose("#sigma", "0")
+    page.wait(f"{DECIDED} && document.querySelector('.panel .over').innerText.includes('0.12')")
+    page.choose("#rival", "0")
+    page.wait(f"{DECIDED} && document.querySelectorAll('.panel').length === 2")
+    page.click("#again")
+    page.wait("document.body.dataset.run === 'running'")
+    page.wait(DECIDED)
+    Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "red.png")
+    page.give("#file", tmp_path / "red.png")
+    page.wait(f"{DECIDED} && !document.getElementById('fitted').hidden")
+    served.end()
+    assert served.asked[before:] == []
+    assert page.complaints == []
+
+
+@in_browser
+def test_offline_once_loaded(made: site.Site, browser: Browser) -> None:
+    served = Served(made.path)
+    browser.visit(served.address)
+    browser.wait(DECIDED)
+    assert "works offline" in browser.texts("#offline")[0]
+    served.end()
+    browser.visit(f"{served.address}#seed=0x1&model={OTHER}&picture=180")
+    browser.wait(DECIDED)
+    assert browser.texts(".over")[1:] == ["ResNet-20, σ = 0.12"]
+    assert browser.complaints == []
+
+
+@in_browser
+def test_the_policy_holds(browser: Browser, served: Served) -> None:
+    browser.visit(served.address)
+    browser.wait(DECIDED)
+    policy = browser.run("document.querySelector('meta[http-equiv=Content-Security-Policy]').content")
+    assert policy == folders.POLICY
+    assert "unsafe-inline" not in policy
+    assert "'unsafe-eval'" not in policy
+    tried = browser.run(
+        """(async () => {
+        const outcome = {}, script = document.createElement("script");
+        script.textContent = "window.injected = true";
+        document.body.append(script);
+        outcome.inline = window.injected === true;
+        outcome.elsewhere = await fetch("http://127.0.0.2:9/").then(() => true, (error) => error.name);
+        return outcome;
+        })()"""
+    )
+    assert tried == {"inline": False, "elsewhere": "TypeError"}
+    evaluated = browser.call("Runtime.evaluate", expression="eval('1')", allowUnsafeEvalBlockedByCSP=False)
+    assert evaluated["result"]["className"] == "EvalError"
+    refused = [words for words in browser.complaints if "Content Security Policy" in words]
+    assert any("connect-src" in words for words in refused)
+    assert any("script-src" in words for words in refused)
+
+
+# --- for everyone ----------------------------------------------------------------------------------------------------
+
+
+@in_browser
+def test_by_keyboard(visit: Callable[..., Browser]) -> None:
+    page = visit()
+    seen = []
+    for _ in range(16):
+        page.press("Tab")
+        seen.append(
+            page.run("document.activeElement.id || document.activeElement.className || document.activeElement.role")
+        )
+    wanted = ["skip", "radio", "open", "again", "sigma", "model", "rival", "seed", "copy", "link"]
+    assert [name for name in seen if name in wanted][: len(wanted)] == wanted
+    page.run("document.querySelector('[role=radio][tabindex=\"0\"]').focus()")
+    page.press("ArrowRight", 2)
+    page.wait(DECIDED)
+    assert page.run("document.activeElement === document.querySelector('[aria-checked=true]')")
+    assert "--first 18 " in page.texts(".proof code")[0], "the third picture"
+    assert re.match(r"The answer is \w+\. Certified radius 0\.\d+, after [\d,]+ samples\.$", page.texts("#said")[0])
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_layout(visit: Callable[..., Browser], width: int, dark: bool) -> None:
+    page = visit(f"&rival={OTHER}", wait=f"{DECIDED} && document.querySelectorAll('.panel').length === 2", width=width,
+                 dark=dark)  # fmt: skip
+    assert page.run("document.documentElement.scrollWidth") <= width
+    inside = "e => e.getBoundingClientRect().right <= innerWidth + 1 || e.closest('.hidden') !== null"
+    assert page.run(f"[...document.querySelectorAll('main *')].every({inside})")
+    page.wait(f"{CONTRAST} >= 4.5")
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_the_folder(made: site.Site) -> None:
+    on_disk = {
+        path.relative_to(made.path).as_posix(): path.stat().st_size for path in made.path.rglob("*") if path.is_file()
+    }
+    assert on_disk == dict(made.sizes)
+    listed = json.loads((made.path / "site.json").read_text())
+    assert set(listed["files"]) == set(on_disk)
+    assert [model["name"] for model in listed["models"]] == [MODEL, OTHER]
+    html = (made.path / "index.html").read_text()
+    assert not re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", html)
+    for name in on_disk:
+        if name.endswith((".html", ".css", ".js")):
+            text = (made.path / name).read_text("utf-8")
+            assert not re.findall(r"https?://(?!www\.w3\.org/)", text), name
+            assert "innerHTML" not in text
+
+
+def test_a_page_with_one_model_is_small(tmp_path: Path) -> None:
+    made = site.web(tmp_path / "site", models="resnet20-sigma0.25")
+    assert made.models == ("resnet20-sigma0.25",)
+    assert made.first_load < 700_000
+
+
+def test_other_files_give_another_store(made: site.Site, tmp_path: Path) -> None:
+    again = site.web(tmp_path / "again", models=[MODEL, OTHER], images=POSITIONS)
+    other = site.web(tmp_path / "other", models=[MODEL], images=[5])
+    scripts = [(each.path / "sw.js").read_bytes() for each in (made, again, other)]
+    assert scripts[0] == scripts[1] != scripts[2]
+
+
+def test_types_and_policy_of_the_server(made: site.Site) -> None:
+    served = Served(made.path)
+    try:
+        for name, kind in (
+            ("", "text/html"),
+            ("main.js", "text/javascript"),
+            ("engine/intrs-simd.wasm", "application/wasm"),
+        ):
+            connection = HTTPConnection("127.0.0.1", served.port)
+            connection.request("GET", f"/{name}")
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert str(answer.headers["Content-Type"]).startswith(kind)
+            assert answer.headers["Content-Security-Policy"] == folders.POLICY
+            connection.close()
+        with pytest.raises(IntrsError, match="choose another one"):
+            site.serving(made.path, served.port)
+    finally:
+        served.end()
+
+
+def test_mistakes(made: site.Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["web"]) == 2
+    assert "-o FOLDER" in capsys.readouterr().err
+    assert main(["web", MODEL, "-o", str(made.path)]) == 2
+    assert "--overwrite replaces it" in capsys.readouterr().err
+    for settings, words in (
+        ({"models": []}, "at least one model"),
+        ({"models": [MODEL, MODEL]}, "two models are called"),
+        ({"models": MODEL, "images": [500]}, "positions 0 to 499"),
+        ({"models": MODEL, "images": []}, "1 to 100 positions"),
+        ({"models": intrs.load(MODEL)}, "pass its file"),
+    ):
+        with pytest.raises(IntrsError, match=words):
+            site.web(tmp_path / "no", **settings)  # type: ignore[arg-type]
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_model_of_ones_own_and_a_name_that_is_no_path(tmp_path: Path) -> None:
+    model = tmp_path / "my net <é>.onnx"
+    model.write_bytes(intrs.zoo.model_path(MODEL).read_bytes())
+    code = main(["web", str(model), "-o", str(tmp_path / "site"), "--images", "3,5"])
+    assert code == 0
+    listed = json.loads((tmp_path / "site" / "site.json").read_text())
+    (entry,) = listed["models"]
+    assert re.fullmatch(r"models/my_net____-[0-9a-f]{8}\.intrs", entry["file"])
+    assert (tmp_path / "site" / entry["file"]).is_file()
+    assert entry["spec"] == "my net <é>.onnx"
+    assert [picture["position"] for picture in listed["pictures"]["list"]] == [3, 5]
