@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from browser import CONTRAST, Browser, in_browser
 from PIL import Image
@@ -57,7 +57,7 @@ class Served:
                 asked.append(self.path)
 
         self.server = site.serving(path, 0)
-        self.server.RequestHandlerClass = partial(Recording, directory=str(path))  # type: ignore[assignment]
+        self.server.RequestHandlerClass = partial(Recording, directory=str(path))
         self.port = int(self.server.server_address[1])
         self.address = f"http://localhost:{self.port}/"
         self.thread = threading.Thread(target=self.server.serve_forever, args=[0.05], daemon=True)
@@ -495,7 +495,7 @@ def test_mistakes(made: site.Site, tmp_path: Path, capsys: pytest.CaptureFixture
         ({"models": intrs.load(MODEL)}, "pass its file"),
     ):
         with pytest.raises(IntrsError, match=words):
-            site.web(tmp_path / "no", **settings)  # type: ignore[arg-type]
+            site.web(tmp_path / "no", **settings)
     assert not (tmp_path / "no").exists()
 
 
