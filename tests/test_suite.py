@@ -20,6 +20,7 @@ FILES = sorted(TESTS.glob("test_*.py"))
 # Tests of no single module, and what they test instead.
 OTHERS = {
     "baselines": "float_engine with the classical noise and bounds",
+    "boards": "the device runtime on emulated boards",
     "datasets": "the readers in data/",
     "native": "the core under sanitizers and on other processors",
     "package": "what importing the package costs and promises",
