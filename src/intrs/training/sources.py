@@ -123,7 +123,7 @@ def _put(source: OwnModule, tensors: dict[str, Tensor], path: Path, classes: int
     if missing or unknown:
         what = f"lacks {', '.join(missing[:3])}" if missing else f"has {', '.join(unknown[:3])}, which it does not know"
         raise ModelError(f"{path}: these are not the weights of {source.name}: the file {what}")
-    new = [name for name, value in tensors.items() if value.shape != wanted[name].shape]
+    new = sorted(name for name, value in tensors.items() if value.shape != wanted[name].shape)
     for name in new:
         found, fitting = tensors[name].shape, wanted[name].shape
         if len(found) != len(fitting) or found[1:] != fitting[1:] or fitting[:1] != (classes,):
