@@ -1,4 +1,7 @@
-"""Checks that RESCALE by the instructions that core/kernels/neon.h uses is RESCALE, for shifts of more than 32.
+"""Checks the short ways by which kernels compute RESCALE, for shifts of more than 32.
+
+First, that RESCALE by the instructions that core/kernels/neon.h uses is RESCALE. Second, that RESCALE which rounds
+twice may round all values up first, if what is below the zero point is clamped to it (Rounds in core/kernels/entries.h).
 
     python proofs/check_rescale.py
 
@@ -26,6 +29,11 @@ def definition(value: int, multiplier: int, shift: int, zero_point: int, bits: i
     """core/arith.h, with words of so many bits."""
     first = (1 << bits - 2) * (-1 if value < 0 else 1) if twice else 0
     return (value * multiplier + (1 << shift - 1) + first >> shift) + zero_point
+
+
+def rounded_up(value: int, multiplier: int, shift: int, zero_point: int, bits: int) -> int:
+    """RESCALE that rounds twice, as if every value were positive."""
+    return (value * multiplier + (1 << shift - 1) + (1 << bits - 2) >> shift) + zero_point
 
 
 def fitting(value: int, bits: int) -> int:
@@ -57,6 +65,8 @@ def check(values: Iterable[int], multipliers: Iterable[int], bits: int, codes: i
                 setting = (value, multiplier, shift, zero_point, bits)
                 if by_instructions(*setting, twice=twice) != definition(*setting, twice=twice):
                     raise CheckError(f"{setting}, twice = {twice}")
+                if max(rounded_up(*setting), zero_point) != max(definition(*setting, twice=True), zero_point):
+                    raise CheckError(f"{setting}, rounded up and clamped")
                 compared += 1
     return compared
 

@@ -73,15 +73,16 @@ def test_rescale_is_exact(kernels: str, shifts: str) -> None:
         assert scores[0].tolist() == [exact(*case) for case in found]
 
 
+@pytest.mark.parametrize("low", [-120, -78, -77, -76])
 @pytest.mark.parametrize("kernels", SETS)
-def test_codes_are_exact(kernels: str) -> None:
-    """The way of most layers: long shifts, an output zero point, saturation."""
+def test_codes_are_exact(kernels: str, low: int) -> None:
+    """The way of most layers: long shifts, an output zero point, saturation; also with the clamp of a ReLU."""
     drawn = cases(SHIFTS["long"])
     found = [next(drawn) for _ in range(COUNT)]
-    layer = biases(found, output_zero_point=-77, clamp=(-120, 99))
+    layer = biases(found, output_zero_point=-77, clamp=(low, 99))
     for made, exact in ((layer, rounded_once), (twice(layer), rounded_twice)):
         scores = network(made, height=1, width=1, channels=1).scores(RESULT, kernels)
-        assert scores[0].tolist() == [min(max(exact(*case) - 77, -120), 99) for case in found]
+        assert scores[0].tolist() == [min(max(exact(*case) - 77, low), 99) for case in found]
 
 
 @pytest.mark.parametrize("multiplier", [2**30, 2**30 + 1, 2**31 - 1, 1518500250])

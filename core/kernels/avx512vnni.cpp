@@ -41,29 +41,33 @@ struct Vector {
   }
 
   static Vec rescale(Vec v, const Scale& s) {
-    if (s.long_shift) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    if (s.long_shift) return s.twice ? rescale_long<Rounds::kTwice>(v, s) : rescale_long<Rounds::kOnce>(v, s);
     return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec rescale_long(Vec v, const Scale& s) {
     const Vec upper = _mm512_srli_epi64(v, 32);
     Vec even = _mm512_mul_epi32(v, s.multiplier), odd = _mm512_mul_epi32(upper, s.odd_multiplier);
-    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.odd, upper);
+    even = add_first<kRounds>(even, s.even, v), odd = add_first<kRounds>(odd, s.odd, upper);
     const auto mixed = _mm512_mask_movehdup_ps(_mm512_castsi512_ps(odd), 0x5555, _mm512_castsi512_ps(even));
     const Vec uppers = _mm512_castps_si512(mixed);
-    return _mm512_srav_epi32(kTwice ? uppers : _mm512_add_epi32(uppers, s.add), s.shift);
+    return _mm512_srav_epi32(kRounds != Rounds::kOnce ? uppers : _mm512_add_epi32(uppers, s.add), s.shift);
   }
 
   // What Scales says of RESCALE that rounds twice, in 64 bits; the values are the lower halves of v.
-  static Vec add_signed(Vec product, Vec add, Vec v) {
-    return _mm512_sub_epi64(_mm512_add_epi64(product, add), _mm512_and_si512(v, _mm512_set1_epi64(0x80000000)));
+  template <Rounds kRounds>
+  static Vec add_first(Vec product, Vec add, Vec v) {
+    if constexpr (kRounds == Rounds::kOnce) return product;
+    const Vec sum = _mm512_add_epi64(product, add);
+    if constexpr (kRounds == Rounds::kUp) return sum;
+    return _mm512_sub_epi64(sum, _mm512_and_si512(v, _mm512_set1_epi64(0x80000000)));
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
-    return join(rescale_long<kTwice>(a, s[0]), rescale_long<kTwice>(b, s[1]), rescale_long<kTwice>(c, s[2]),
-                rescale_long<kTwice>(d, s[3]));
+    return join(rescale_long<kRounds>(a, s[0]), rescale_long<kRounds>(b, s[1]), rescale_long<kRounds>(c, s[2]),
+                rescale_long<kRounds>(d, s[3]));
   }
 
   template <bool kTwice>

@@ -48,6 +48,20 @@ inline int32_t four(const int8_t* weights) {
 
 constexpr int32_t kMostWithRoom = 54;  // a zero point shifted by more would leave 64 bits together with the product
 
+// How RESCALE rounds. Twice adds 2^30 to the products of positive values and takes it from those of negative ones. If
+// the outputs of negative values are clamped to the zero point, as by a ReLU, it may be added to all of them (kUp): the
+// product of a negative value is at most -1, so with 2^30 and 2^(shift - 1), where shift > 31, the sum is below
+// 2^shift.
+enum class Rounds { kOnce, kUp, kTwice };
+
+// Calls body with the way of rounding as a constant.
+template <typename Body>
+INTRS_INLINE void by_rounds(Rounds rounds, const Body& body) {
+  if (rounds == Rounds::kOnce) return body(std::integral_constant<Rounds, Rounds::kOnce>());
+  if (rounds == Rounds::kUp) return body(std::integral_constant<Rounds, Rounds::kUp>());
+  body(std::integral_constant<Rounds, Rounds::kTwice>());
+}
+
 // RESCALE and output zero point of four channels: (value * multiplier + add) >> shift; if it rounds twice,
 // (value * multiplier + add - (value & sign)) >> shift, the sign bit being taken for a number, 2^31: a shift of more
 // than 31 has 2^30 in `add`, and the sign bit, so that 2^30 is added to positive values and taken from negative ones.

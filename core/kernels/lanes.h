@@ -14,9 +14,9 @@
 //   rescale(v, scale)        intrs_rescale, or intrs_rescale_twice if scale.twice, plus output zero point, in the
 //   stored
 //                            form; lane i is of channel i % 4
-//   rescale_long<twice>      the same if scale.long_shift
+//   rescale_long<rounds>     the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
-//   codes<twice>(a .. d, s)  join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes
+//   codes<rounds>(a .. d, s) join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes
 //   low, high                bytewise maximum and minimum
 //   Lookups                  made of 256 bytes; applied to a vector, it takes each byte for the index of another
 //   Strips, strips, run      entries of four output channels and the inner loop over them: see dot.h and avx2.cpp

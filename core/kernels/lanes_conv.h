@@ -42,14 +42,14 @@ struct LanesConv {
       each<P>([&](auto p) INTRS_BODY { each<kQuad>([&](auto k) INTRS_BODY { copy[p][k] = sums[p][k]; }); });
       return finish_unusual(packed, q, copy, P, to, step);
     }
-    packed.twice ? finish_usual<true, P>(packed, q, sums, to, step) : finish_usual<false, P>(packed, q, sums, to, step);
+    by_rounds(packed.rounds, [&](auto rounds) INTRS_BODY { finish_usual<rounds(), P>(packed, q, sums, to, step); });
   }
 
-  template <bool kTwice, int P>
+  template <Rounds kRounds, int P>
   static INTRS_INLINE void finish_usual(const PackedConv& packed, const PackedQuad& q, const Vec (&sums)[P][kQuad],
                                         uint8_t* to, int64_t step) {
     each<P>([&](auto p) INTRS_BODY {
-      const Vec codes = V::template codes<kTwice>(sums[p][0], sums[p][1], sums[p][2], sums[p][3], q.scale);
+      const Vec codes = V::template codes<kRounds>(sums[p][0], sums[p][1], sums[p][2], sums[p][3], q.scale);
       store_codes(packed, codes, to + p * step);
     });
   }
@@ -121,14 +121,15 @@ struct LanesConv {
         const int32_t end = std::min(quad + kBlockQuads, tiles.out_quads);
         tiles.multiply(quad, end, last - first);
         for (int32_t q = quad; q < end; ++q) {
-          const auto finish = packed.twice ? finish_tile<true> : finish_tile<false>;
-          for (int32_t tile = first; tile < last; ++tile) finish(packed, tiles, q, q - quad, tile, tile - first);
+          by_rounds(packed.rounds, [&](auto rounds) {
+            for (int32_t t = first; t < last; ++t) finish_tile<rounds()>(packed, tiles, q, q - quad, t, t - first);
+          });
         }
       }
     }
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static void finish_tile(const PackedConv& packed, const Tiles& tiles, int32_t quad, int32_t quad_slot, int32_t tile,
                           int32_t tile_slot) {
     const PackedQuad& q = packed.quads[size_t(quad)];
@@ -136,7 +137,7 @@ struct LanesConv {
     tiles.transform_output(quad_slot, tile_slot, q.start, sums);
     tiles.for_outputs(tile, [&](int32_t pixel, uint8_t* to) {
       const Vec(&s)[kQuad] = sums[pixel];
-      store_codes(packed, V::template codes<kTwice>(s[0], s[1], s[2], s[3], q.scale), to + quad * kBytes);
+      store_codes(packed, V::template codes<kRounds>(s[0], s[1], s[2], s[3], q.scale), to + quad * kBytes);
     });
   }
 
@@ -150,15 +151,14 @@ struct LanesConv {
     each<N>([&](auto n) INTRS_BODY { each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = q.start; }); });
     const size_t count = packed.tap_weights.size() / packed.tap_scales.size();
     ByTaps::template run<N, S>(op.window, in, from, &packed.tap_weights[quad * count], sums);
-    packed.twice ? finish_taps<true, N>(packed, q, sums, to, out_step)
-                 : finish_taps<false, N>(packed, q, sums, to, out_step);
+    by_rounds(packed.rounds, [&](auto rounds) INTRS_BODY { finish_taps<rounds(), N>(packed, q, sums, to, out_step); });
   }
 
-  template <bool kTwice, int N>
+  template <Rounds kRounds, int N>
   static INTRS_INLINE void finish_taps(const PackedConv& packed, const QuadScale& q, Vec (&sums)[N][kQuad], uint8_t* to,
                                        int64_t out_step) {
     each<N>([&](auto n) INTRS_BODY {
-      each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = V::template rescale_long<kTwice>(sums[n][j], q.scale); });
+      each<kQuad>([&](auto j) INTRS_BODY { sums[n][j] = V::template rescale_long<kRounds>(sums[n][j], q.scale); });
       store_codes(packed, V::join_samples(sums[n][0], sums[n][1], sums[n][2], sums[n][3]), to + n * out_step);
     });
   }

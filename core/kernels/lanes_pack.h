@@ -35,7 +35,7 @@ struct LanesPack {
     std::vector<PackedQuad> quads;
     Vec low, high;
     bool wide;
-    bool twice;                         // RESCALE rounds twice
+    Rounds rounds;
     bool usual;                         // codes come out, and all shifts are more than 32 but leave room
     int32_t late;                       // what is left to add after RESCALE: the zero point if there is no room for it
     std::vector<int32_t> tile_weights;  // if the layer is done by Winograd's tiles; quads have no strips then
@@ -120,7 +120,8 @@ struct LanesPack {
                all_long = std::all_of(shifts.begin(), shifts.end(), [](int8_t s) { return s > 32; });
     const int32_t zero_point = op.wide ? 0 : op.output_zero_point + V::kFlip;
     packed.wide = op.wide;
-    packed.twice = op.rescale.twice;
+    const bool negative_clamped = !op.wide && op.clamp_low >= op.output_zero_point;
+    packed.rounds = !op.rescale.twice ? Rounds::kOnce : negative_clamped ? Rounds::kUp : Rounds::kTwice;
     packed.usual = !op.wide && room && all_long;
     packed.late = room ? 0 : zero_point;
     packed.low = V::bytes(op.clamp_low + V::kFlip);

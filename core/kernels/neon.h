@@ -38,7 +38,7 @@ struct NeonVector : FourBlocks {
   }
 
   static Vec rescale(Vec v, const Scale& s) {
-    if (s.is_long) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    if (s.is_long) return s.twice ? rescale_long<Rounds::kTwice>(v, s) : rescale_long<Rounds::kOnce>(v, s);
     return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
   }
 
@@ -47,9 +47,10 @@ struct NeonVector : FourBlocks {
   // overflow, does one more. SQRDMULH adds 2^30 to the product before its shift; where RESCALE that rounds twice takes
   // 2^30 away, for negative values, the upper half is one less. Neither saturates: no multiplier is -2^31.
   // See proofs/check_rescale.py.
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec rescale_long(Vec v, const Scale& s) {
-    const Vec upper = kTwice ? vsraq_n_s32(vqrdmulhq_s32(v, s.multiplier), v, 31) : vqdmulhq_s32(v, s.multiplier);
+    Vec upper = kRounds == Rounds::kOnce ? vqdmulhq_s32(v, s.multiplier) : vqrdmulhq_s32(v, s.multiplier);
+    if constexpr (kRounds == Rounds::kTwice) upper = vsraq_n_s32(upper, v, 31);
     return vshlq_s32(vhaddq_s32(upper, s.half_add), s.shift);
   }
 
@@ -70,10 +71,10 @@ struct NeonVector : FourBlocks {
     return vshlq_s64(sum, s.long_shift[half]);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
-    return join(rescale_long<kTwice>(a, s[0]), rescale_long<kTwice>(b, s[1]), rescale_long<kTwice>(c, s[2]),
-                rescale_long<kTwice>(d, s[3]));
+    return join(rescale_long<kRounds>(a, s[0]), rescale_long<kRounds>(b, s[1]), rescale_long<kRounds>(c, s[2]),
+                rescale_long<kRounds>(d, s[3]));
   }
 
   static Vec load(const uint8_t* from) { return vreinterpretq_s32_u8(vld1q_u8(from)); }

@@ -46,7 +46,7 @@ struct Vector : FourBlocks {
   }
 
   static Vec rescale(Vec v, const Scale& s) {
-    if (s.is_long) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    if (s.is_long) return s.twice ? rescale_long<Rounds::kTwice>(v, s) : rescale_long<Rounds::kOnce>(v, s);
     return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
   }
 
@@ -67,17 +67,17 @@ struct Vector : FourBlocks {
 
   // A shift of more than 32 takes the upper halves of the products and goes on from there in 32 bits: what is added is
   // a multiple of 2^32 then, unless RESCALE rounds twice.
-  template <bool kTwice>
+  template <Rounds kRounds>
   static INTRS_INLINE Vec upper(Vec v, const Scale& s) {
     Vec low, high;
-    products<kTwice, kTwice>(v, s, low, high);
+    products<kRounds != Rounds::kOnce, kRounds == Rounds::kTwice>(v, s, low, high);
     const Vec halves = upper_halves(low, high);
-    return kTwice ? halves : wasm_i32x4_add(halves, s.add);
+    return kRounds != Rounds::kOnce ? halves : wasm_i32x4_add(halves, s.add);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec rescale_long(Vec v, const Scale& s) {
-    const Vec halves = upper<kTwice>(v, s);
+    const Vec halves = upper<kRounds>(v, s);
     return lower_halves(wasm_i64x2_shr(wasm_i64x2_extmul_low_i32x4(halves, s.power), 31),
                         wasm_i64x2_shr(wasm_i64x2_extmul_high_i32x4(halves, s.power), 31));
   }
@@ -95,15 +95,15 @@ struct Vector : FourBlocks {
                : wasm_i64x2_make(wasm_i64x2_extract_lane(v, 0) >> by[0], wasm_i64x2_extract_lane(v, 1) >> by[1]);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static INTRS_INLINE Vec rescale_same(Vec v, const Scale& s) {  // shifts of all lanes are the same
-    return wasm_i32x4_shr(upper<kTwice>(v, s), uint32_t(s.shift[0]));
+    return wasm_i32x4_shr(upper<kRounds>(v, s), uint32_t(s.shift[0]));
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static INTRS_INLINE Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
-    return join(rescale_same<kTwice>(a, s[0]), rescale_same<kTwice>(b, s[1]), rescale_same<kTwice>(c, s[2]),
-                rescale_same<kTwice>(d, s[3]));
+    return join(rescale_same<kRounds>(a, s[0]), rescale_same<kRounds>(b, s[1]), rescale_same<kRounds>(c, s[2]),
+                rescale_same<kRounds>(d, s[3]));
   }
 
   // --- vectors ----------------------------------------------------------------------------------------------------

@@ -40,45 +40,49 @@ struct Avx2Vector {
   }
 
   static Vec rescale(Vec v, const Scale& s) {
-    if (s.long_shift) return s.twice ? rescale_long<true>(v, s) : rescale_long<false>(v, s);
+    if (s.long_shift) return s.twice ? rescale_long<Rounds::kTwice>(v, s) : rescale_long<Rounds::kOnce>(v, s);
     return s.twice ? rescale_short<true>(v, s) : rescale_short<false>(v, s);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec rescale_long(Vec v, const Scale& s) {
     const Vec upper = _mm256_srli_epi64(v, 32);
     Vec even = _mm256_mul_epi32(v, s.multiplier), odd = _mm256_mul_epi32(upper, s.odd_multiplier);
-    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.odd, upper);
-    return upper_shifted<kTwice>(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA), s);
+    even = add_first<kRounds>(even, s.even, v), odd = add_first<kRounds>(odd, s.odd, upper);
+    return upper_shifted<kRounds>(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA), s);
   }
 
   // What Scales says of RESCALE that rounds twice, in 64 bits; the values are the lower halves of v.
-  static Vec add_signed(Vec product, Vec add, Vec v) {
-    return _mm256_sub_epi64(_mm256_add_epi64(product, add), _mm256_and_si256(v, _mm256_set1_epi64x(0x80000000)));
+  template <Rounds kRounds>
+  static Vec add_first(Vec product, Vec add, Vec v) {
+    if constexpr (kRounds == Rounds::kOnce) return product;
+    const Vec sum = _mm256_add_epi64(product, add);
+    if constexpr (kRounds == Rounds::kUp) return sum;
+    return _mm256_sub_epi64(sum, _mm256_and_si256(v, _mm256_set1_epi64x(0x80000000)));
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec upper_shifted(Vec upper, const Scale& s) {
-    return _mm256_srav_epi32(kTwice ? upper : _mm256_add_epi32(upper, s.add), s.shift);
+    return _mm256_srav_epi32(kRounds != Rounds::kOnce ? upper : _mm256_add_epi32(upper, s.add), s.shift);
   }
 
   // The same for a scale that is the same in all lanes. The upper halves come out in the order 0 2 1 3 of each 128
   // bits, which takes one operation less; `codes` puts the bytes in order.
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec rescale_mixed(Vec v, const Scale& s) {
     const Vec upper = _mm256_srli_epi64(v, 32);
     Vec even = _mm256_mul_epi32(v, s.multiplier), odd = _mm256_mul_epi32(upper, s.multiplier);
-    if constexpr (kTwice) even = add_signed(even, s.even, v), odd = add_signed(odd, s.even, upper);
+    even = add_first<kRounds>(even, s.even, v), odd = add_first<kRounds>(odd, s.even, upper);
     const auto mixed = _mm256_shuffle_ps(_mm256_castsi256_ps(even), _mm256_castsi256_ps(odd), 0xDD);
-    return upper_shifted<kTwice>(_mm256_castps_si256(mixed), s);
+    return upper_shifted<kRounds>(_mm256_castps_si256(mixed), s);
   }
 
-  template <bool kTwice>
+  template <Rounds kRounds>
   static Vec codes(Vec a, Vec b, Vec c, Vec d, const Scale (&s)[kQuad]) {
     const Vec order = _mm256_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15,  //
                                        0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
-    return _mm256_shuffle_epi8(join_samples(rescale_mixed<kTwice>(a, s[0]), rescale_mixed<kTwice>(b, s[1]),
-                                            rescale_mixed<kTwice>(c, s[2]), rescale_mixed<kTwice>(d, s[3])),
+    return _mm256_shuffle_epi8(join_samples(rescale_mixed<kRounds>(a, s[0]), rescale_mixed<kRounds>(b, s[1]),
+                                            rescale_mixed<kRounds>(c, s[2]), rescale_mixed<kRounds>(d, s[3])),
                                order);
   }
 
