@@ -106,7 +106,7 @@ def shown(page: Browser, place: int = 0) -> dict[str, str]:
     )
 
 
-def check_command(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int = 0) -> pd.Series[Any]:
+def check_command(page: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int = 0) -> Any:
     """Run the command that stands on the page; its line of results must be what the page says. Returns the line."""
     monkeypatch.chdir(tmp_path)
     program, *argv = shlex.split(page.texts(".proof code")[place])
@@ -425,6 +425,8 @@ def test_layout(visit: Callable[..., Browser], width: int, dark: bool) -> None:
     assert page.run("document.documentElement.scrollWidth") <= width
     inside = "e => e.getBoundingClientRect().right <= innerWidth + 1 || e.closest('.hidden') !== null"
     assert page.run(f"[...document.querySelectorAll('main *')].every({inside})")
+    edges = "(selector) => document.querySelector(selector).getBoundingClientRect().left"
+    assert page.run(f"({edges})('.panel') - ({edges})('.stage')") == 0
     page.wait(f"{CONTRAST} >= 4.5")
 
 
