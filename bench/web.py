@@ -3,6 +3,7 @@
 npm install --prefix FOLDER onnxruntime-web
 python -m bench.web FOLDER                       # in Node
 python -m bench.web FOLDER --chromium            # in a headless Chromium
+python -m bench.web FOLDER --chromium --write browser.json   # for experiment j of `intrs reproduce`
 
 intrs is end to end (noise, network, votes); onnxruntime-web runs the bare network on one batch, of the size that is the
 fastest for it, on one thread. ResNet-20 for CIFAR.
@@ -56,7 +57,8 @@ def in_node(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return dict(json.loads(done.stdout.splitlines()[-1])) | {"browser": f"Node {version}"}
 
 
 def in_chromium(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -70,10 +72,11 @@ def in_chromium(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         browser.run(f"begin({json.dumps(settings)})")
         while not (found := browser.run("(new Promise((done) => setTimeout(done, 500))).then(() => window.measured)")):
             pass
+        version = browser.call("Browser.getVersion")["product"]
     answer = dict(json.loads(found))
     if "error" in answer:
         raise SystemExit(answer["error"])
-    return answer
+    return answer | {"browser": version}
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -95,13 +98,17 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m bench.web", description="intrs against onnxruntime-web")
     parser.add_argument("modules", type=Path, help="folder in which npm installed onnxruntime-web")
     parser.add_argument("--chromium", action="store_true", help="in Chromium instead of Node")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also keep what was measured, as JSON")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--seconds", type=float, default=1.5)
     chosen = parser.parse_args()
     settings = {"rounds": chosen.rounds, "seconds": chosen.seconds, "workers": 2}
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name), chosen.modules)
-        print(table((in_chromium if chosen.chromium else in_node)(Path(name), settings)))
+        found = (in_chromium if chosen.chromium else in_node)(Path(name), settings)
+    print(table(found))
+    if chosen.write:
+        chosen.write.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

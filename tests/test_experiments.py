@@ -26,7 +26,7 @@ from tiny_model import save_images, save_model
 
 from intrs import zoo
 from intrs.cli import main
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, ResultsError
 from intrs.experiments import Step, extras, reproduce
 from intrs.experiments import folder as folder_module
 from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
@@ -416,6 +416,25 @@ def test_its_page_by_keyboard(browser: Browser, whole: Path) -> None:
 
 
 # --- more experiments ------------------------------------------------------------------------------------------------
+
+
+def test_browser(here: Path) -> None:
+    """Experiment j stands on what bench.web measured, and says how if nobody did."""
+    (here / "plan.toml").write_text(SETTINGS + 'experiments = "j"\n' + MODELS)
+    reproduce(here / "plan.toml", here / "j")
+    assert "bench.web" in section(here / "j", "j")["not_run"][0]
+    rates = {"intrs, one worker": [1000.0, 1600.0, 2000.0], "onnxruntime-web fp32": [250.0, 200.0, 260.0]}
+    (here / "j" / "browser.json").write_text(json.dumps({"browser": "Some/1", "rates": rates}))
+    reproduce(here / "plan.toml", here / "j")
+    made = section(here / "j", "j")
+    assert made["tables"][0]["rows"] == [
+        ["intrs, one worker", "62 s", "1,600", "1.00"], ["onnxruntime-web fp32", "400 s", "250", "6.40"]
+    ]  # fmt: skip
+    assert "Some/1" in made["done"]
+    for wrong in ("{}", "[]", '{"browser": "x", "rates": {"intrs, one worker": [0]}}', "not JSON"):
+        (here / "j" / "browser.json").write_text(wrong)
+        with pytest.raises(ResultsError, match="measure again"):
+            reproduce(here / "plan.toml", here / "j")
 
 
 def test_prediction_at_the_samples_of_certificates_needs_no_votes_of_its_own(here: Path) -> None:

@@ -34,6 +34,7 @@ TITLES = {
     "g": "PGD against undefended networks (the paper's Figure 1)",
     "h": "Time per image and size of the model",
     "i": "Noisy images",
+    "j": "Time per image in a browser (the paper's mobile device)",
 }
 NOISE = dict(zip(METHODS, ("discrete", "continuous", "continuous"), strict=True))
 SIGMAS = tuple(map(Fraction, ("0.12", "0.25", "0.5", "1")))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from intrs.experiments.attacks import smoothed_attack, undefended_attack
 from intrs.experiments.certificates import certified_accuracy, certified_percentage, other_alphas, other_sigma
 from intrs.experiments.predictions import predictions
-from intrs.experiments.timing import noisy_images, time_and_size
+from intrs.experiments.timing import in_a_browser, noisy_images, time_and_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ _MAKERS: dict[str, Callable[[Found], Section]] = {
     "g": undefended_attack,
     "h": time_and_size,
     "i": noisy_images,
+    "j": in_a_browser,
 }
 
 

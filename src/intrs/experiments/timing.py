@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from intrs import zoo
+from intrs.errors import ResultsError
 from intrs.exact import plain
 from intrs.experiments.plan import COMPARED, SIGMAS, other_numbers
 from intrs.experiments.section import Section, Table, seconds_of, section
+from intrs.files import open_regular
 
 if TYPE_CHECKING:
     from intrs.experiments.folder import Found
+
+
+BROWSER = "browser.json"
+MEASURE = f"python -m bench.web MODULES --chromium --write {BROWSER}"
+ONE_WORKER = "intrs, one worker"
+MOBILE_SAMPLES = 100_000  # of the paper's measurement
+MOST_BYTES = 2**20
 
 
 def time_and_size(found: Found) -> Section:
@@ -33,6 +44,41 @@ def time_and_size(found: Found) -> Section:
         f"The paper, {theirs['where']}: FloatRS-fp {theirs['FloatRS-fp']}, IntRS-quant {theirs['IntRS-quant']}.",
     ]
     return section(found, "h", [Table(title, columns, tuple(rows))] if rows else [], notes)
+
+
+def in_a_browser(found: Found) -> Section:
+    """Experiment j: rates that `bench.web` measured in a browser, as the time that the paper's samples take."""
+    path = found.folder / BROWSER
+    if not path.exists():
+        return Section("j", "", not_run=(f"needs {BROWSER} in this folder, from a clone: {MEASURE}",))
+    measured = _browser_rates(path)
+    rates: dict[str, float] = measured["rates"]
+    ours = rates[ONE_WORKER]
+    rows = [
+        (name, f"{MOBILE_SAMPLES / rate:,.0f} s", f"{rate:,.0f}", f"{ours / rate:.2f}") for name, rate in rates.items()
+    ]
+    columns = ("engine", "time per image", "samples/s", "one worker is faster by")
+    theirs = other_numbers()["mobile"]
+    notes = [
+        "intrs makes noise, runs the network and counts votes; the other engine runs the bare network on one thread.",
+        f"The paper, {theirs['where']}: FloatRS-fp {theirs['FloatRS-fp']}; {theirs['ratio']}.",
+    ]
+    done = f"Medians of rates in {measured['browser']}, measured by `{MEASURE}`."
+    title = f"One image with {MOBILE_SAMPLES:,} samples, ResNet-20"
+    return Section("j", done, tuple(notes), (Table(title, columns, tuple(rows)),))
+
+
+def _browser_rates(path: Path) -> dict[str, Any]:
+    """The browser, and the median rate of each engine."""
+    try:
+        with open_regular(path) as file:
+            read = json.loads(file.read(MOST_BYTES))
+        rates = {str(name): float(median(values)) for name, values in read["rates"].items()}
+        if rates[ONE_WORKER] <= 0 or min(rates.values()) <= 0:
+            raise ValueError("a rate is not positive")
+        return {"browser": str(read["browser"]), "rates": rates}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(f"{path}: not what bench.web writes ({error}); measure again: {MEASURE}") from None
 
 
 def noisy_images(found: Found) -> Section:
