@@ -1,7 +1,8 @@
 """Checks the short ways by which kernels compute RESCALE, for shifts of more than 32.
 
 First, that RESCALE by the instructions that core/kernels/neon.h uses is RESCALE. Second, that RESCALE which rounds
-twice may round all values up first, if what is below the zero point is clamped to it (Rounds in core/kernels/entries.h).
+twice may round all values up first, if what is below the zero point is clamped to it (`Rounds` in
+core/kernels/entries.h).
 
     python proofs/check_rescale.py
 

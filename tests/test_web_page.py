@@ -11,6 +11,7 @@ import time
 from functools import partial
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -23,7 +24,7 @@ import intrs
 from intrs import site
 from intrs.cli import main
 from intrs.data import open_data
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, SettingsError
 from intrs.noise import Noise
 from intrs.site import folder as folders
 from intrs.site.server import Handler
@@ -316,6 +317,33 @@ def test_a_seed_that_is_none(visit: Callable[..., Browser], seed: str) -> None:
     page = visit()
     page.choose("#seed", seed)
     page.wait("document.getElementById('trouble').innerText.includes('the seed must be an integer')")
+
+
+@in_browser
+def test_a_report_leads_to_the_page(
+    made: site.Site, served: Served, visit: Callable[..., Browser], tmp_path: Path
+) -> None:
+    """Images that the page has are linked; the link opens the certificate of the same picture, model and seed."""
+    run = intrs.certify(MODEL, "cifar10-500", n=200, max=20, seed=SEED, out=tmp_path / "run.tsv")
+    other = intrs.certify("resnet20-sigma0.5", "cifar10-500", n=200, max=2, seed=SEED, out=tmp_path / "o.tsv")
+    linked = intrs.report([run, other], tmp_path / "report.html", web=made.path)
+    data = re.search(r'id="gallery-data"[^>]*>(.*?)</script>', linked.html, re.DOTALL)
+    assert data
+    cards = [each["cards"] for each in json.loads(data[1])["runs"]]
+    addresses = {card["idx"]: card["page"] for card in cards[0] if "page" in card}
+    assert sorted(addresses) == sorted(20 * position for position in POSITIONS)
+    assert all("page" not in card for card in cards[1])  # the page has not this model
+    below, _, asked = addresses[180].partition("#")
+    assert (tmp_path / unquote(below)).samefile(made.path / "index.html")
+    page = visit(f"&{asked}")
+    assert f"image {180}" in page.run("document.querySelector('#pictures [aria-checked=true]').title")
+    assert SEED in page.texts(".proof code")[0]
+    for wrong in ("{}", "[]", "nothing"):
+        (tmp_path / "site.json").write_text(wrong)
+        with pytest.raises(SettingsError, match="write the folder anew"):
+            intrs.report(run, web=tmp_path)
+    with pytest.raises(SettingsError, match=r"has no site\.json"):
+        intrs.report(run, web=tmp_path / "nowhere")
 
 
 @in_browser

@@ -429,6 +429,8 @@ def _add_report(parser: Parser) -> None:
     parser.add_argument("--data", metavar="DATA", help="where the images are (shown unasked if the data ship)")
     words = "folder of an `intrs train` run whose learning curves to show (may be repeated)"
     parser.add_argument("--training", action="append", type=Path, default=[], metavar="DIR", help=words)
+    words = "folder that `intrs web` wrote: images that its page can certify link to it"
+    parser.add_argument("--web", type=Path, metavar="FOLDER", help=words)
     parser.add_argument("--no-images", action="store_true", help="leave the images out")
     parser.add_argument("--max-images", type=_count, default=200, metavar="K", help="images of each run (200)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")

@@ -25,6 +25,7 @@ def report(args: Namespace) -> int:
         max_images=0 if args.no_images else args.max_images,
         training=args.training,
         paper=args.paper,
+        web=args.web,
         overwrite=args.overwrite,
         progress=True,
     )

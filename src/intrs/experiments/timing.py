@@ -12,7 +12,7 @@ from intrs.errors import ResultsError
 from intrs.exact import plain
 from intrs.experiments.plan import COMPARED, SIGMAS, other_numbers
 from intrs.experiments.section import Section, Table, seconds_of, section
-from intrs.files import open_regular
+from intrs.files import read_bounded
 
 if TYPE_CHECKING:
     from intrs.experiments.folder import Found
@@ -71,8 +71,7 @@ def in_a_browser(found: Found) -> Section:
 def _browser_rates(path: Path) -> dict[str, Any]:
     """The browser, and the median rate of each engine."""
     try:
-        with open_regular(path) as file:
-            read = json.loads(file.read(MOST_BYTES))
+        read = json.loads(read_bounded(path, MOST_BYTES))
         rates = {str(name): float(median(values)) for name, values in read["rates"].items()}
         if rates[ONE_WORKER] <= 0 or min(rates.values()) <= 0:
             raise ValueError("a rate is not positive")

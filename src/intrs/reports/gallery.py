@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from intrs.metrics import Answer, Results
     from intrs.progress import OnProgress
+    from intrs.reports.links import Links
     from intrs.reports.runs import Entry
     from intrs.results import Row
 
@@ -46,10 +47,17 @@ class Gallery:
         return sum(len(run["cards"]) for run in self.runs)
 
 
-def gallery(entries: Sequence[Entry], named: Images | None, most: int, progress: OnProgress | None = None) -> Gallery:
+def gallery(
+    entries: Sequence[Entry],
+    named: Images | None,
+    most: int,
+    progress: OnProgress | None = None,
+    links: Links | None = None,
+) -> Gallery:
     """Cards for at most `most` images of each run, evenly spread over it.
 
     named are the images of the runs; without them, runs on data that ship are shown. progress hears of every card.
+    links: a card leads to the page for browsers where that has its image.
     """
     made, used, strict = Gallery(), False, len(entries) == 1
     total = sum(min(most, len(entry.results)) for entry in entries)
@@ -67,6 +75,7 @@ def gallery(entries: Sequence[Entry], named: Images | None, most: int, progress:
             continue
         made.dimension = int(np.prod(images.image_shape))
         made.runs.append(_run(made, number, entry, images, most, drawn))
+        _link(made.runs[-1]["cards"], entry, links)
     if named and not used:
         raise DataError(f"{named.name} is the data of none of these runs")
     return made
@@ -119,6 +128,12 @@ def _run(
     return {
         "run": number, "name": entry.name, "classes": list(images.classes), "cards": cards, "images": len(found),
     }  # fmt: skip
+
+
+def _link(cards: list[dict[str, Any]], entry: Entry, links: Links | None) -> None:
+    for card in cards:
+        if links and (address := links.to(entry.run, card["idx"])):
+            card["page"] = address
 
 
 def _card(pictures: dict[str, str], found: Results, line: int, images: Images, position: int) -> dict[str, Any]:

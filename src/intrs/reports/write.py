@@ -14,6 +14,7 @@ from intrs.progress import reporting
 from intrs.reports.curves import open_curves
 from intrs.reports.figure import WIDTHS, check_format, figure
 from intrs.reports.gallery import Gallery, gallery, open_named
+from intrs.reports.links import open_links
 from intrs.reports.page import page
 from intrs.reports.runs import PAPERS, open_runs, unfinished
 from intrs.results import sidecar_path
@@ -90,6 +91,7 @@ def report(
     max_images: Count = MAX_IMAGES,
     training: str | Path | Sequence[str | Path] = (),
     paper: str = "auto",
+    web: str | Path | None = None,
     overwrite: bool = False,
     progress: Shown = None,
 ) -> Page:
@@ -100,17 +102,18 @@ def report(
     data: the images of the runs, if they do not ship with intrs; at most max_images of each run are shown, 0: none.
     training: folders of training runs whose learning curves to show.
     paper: the table whose curves to show: "cifar10", "caltech101", "none", or "auto" for that of the data.
+    web: a folder that `intrs.web` wrote; images that its page can certify link to it.
     Returns the page, with its HTML and what is to be said of it.
     """
     path, most = _target(out, results, overwrite=overwrite), parse_count(max_images, "max_images", least=0)
     _check_choice("paper", paper, ("auto", "none", *PAPERS))
     entries = open_runs(results, labels, joined=join)
     curves = open_curves([training] if isinstance(training, str | Path) else training)
-    images = Gallery()
+    images, links = Gallery(), None if web is None else open_links(Path(web), path)
     if most:
         named = None if data is None else open_named(entries, data)
         with reporting(progress) as shown:
-            images = gallery(entries, named, most, shown)
+            images = gallery(entries, named, most, shown, links)
     made = page(entries, images, title=title, which=paper, curves=curves)
     names = tuple(entry.name for entry in entries)
     found = Page(made, path, names, tuple(unfinished(entries)), images.count, tuple(images.remarks))

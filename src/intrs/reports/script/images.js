@@ -39,7 +39,8 @@ function cardElement(card) {
     pair,
     element("p", { class: "verdict" }, element("span", { class: `sign ${kind}`, "aria-hidden": "true" }, SIGNS[kind]), verdict),
     element("p", { class: "fine" }, fine),
-    ...(card.top ? [voteBars(card)] : []));
+    ...(card.top ? [voteBars(card)] : []),
+    ...(card.page ? [element("p", { class: "fine" }, element("a", { href: card.page }, "certify it in this browser"))] : []));
 }
 
 const picture = (source, text) => element("img", { src: source, alt: text, loading: "lazy" });
