@@ -10,6 +10,7 @@
 
 #include "arith.h"
 #include "intrs.h"
+#include "intrs_sha256.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -207,16 +208,6 @@ static inline uint32_t intrs_conv_run(const intrs_conv* conv) { /* weights in a 
 /* --- the parts of the runtime --- */
 
 intrs_status intrs_check(const uint8_t* data); /* every size and offset; nothing can go wrong after it */
-
-typedef struct {
-  uint32_t state[8], count;
-  uint8_t block[64];
-} intrs_sha256_state;
-
-void intrs_sha256_begin(intrs_sha256_state* sha);
-void intrs_sha256_add(intrs_sha256_state* sha, const uint8_t* bytes, uint32_t count);
-void intrs_sha256_end(intrs_sha256_state* sha, uint8_t digest[32]);
-void intrs_sha256(const uint8_t* bytes, uint32_t count, uint8_t digest[32]);
 
 void intrs_chacha20(const uint32_t input[16], uint32_t output[16]);
 void intrs_load_noisy(const intrs_net* net, const uint8_t* image, const uint32_t key[8], uint32_t index,

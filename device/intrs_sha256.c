@@ -1,7 +1,6 @@
-/* SHA-256 (FIPS 180-4) of bytes in memory: it guards constants and saved runs, and addresses the noise of images. */
-#include <string.h>
+#include "intrs_sha256.h"
 
-#include "intrs_data.h"
+#include <string.h>
 
 static const uint32_t constants[64] = {
     0x428a2f98u, 0x71374491u, 0xb5c0fbcfu, 0xe9b5dba5u, 0x3956c25bu, 0x59f111f1u, 0x923f82a4u, 0xab1c5ed5u,
@@ -55,9 +54,9 @@ void intrs_sha256_begin(intrs_sha256_state* sha) {
   sha->count = 0;
 }
 
-void intrs_sha256_add(intrs_sha256_state* sha, const uint8_t* bytes, uint32_t count) {
+void intrs_sha256_add(intrs_sha256_state* sha, const uint8_t* bytes, size_t count) {
   while (count != 0) {
-    const uint32_t held = sha->count % 64, room = 64 - held, part = count < room ? count : room;
+    const size_t held = (size_t)(sha->count % 64), room = 64 - held, part = count < room ? count : room;
     if (part == 64) {
       add_block(sha->state, bytes);
     } else {
@@ -72,16 +71,16 @@ void intrs_sha256_add(intrs_sha256_state* sha, const uint8_t* bytes, uint32_t co
 
 void intrs_sha256_end(intrs_sha256_state* sha, uint8_t digest[32]) {
   static const uint8_t padding[64] = {0x80};
-  const uint32_t count = sha->count;
+  const uint64_t count = sha->count;
   uint8_t length[8];
   int i;
-  for (i = 0; i < 8; ++i) length[i] = (uint8_t)((uint64_t)count * 8 >> (56 - 8 * i));
-  intrs_sha256_add(sha, padding, 1 + (119 - count % 64) % 64);
+  for (i = 0; i < 8; ++i) length[i] = (uint8_t)(count * 8 >> (56 - 8 * i));
+  intrs_sha256_add(sha, padding, (size_t)(1 + (119 - count % 64) % 64));
   intrs_sha256_add(sha, length, 8);
   for (i = 0; i < 32; ++i) digest[i] = (uint8_t)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void intrs_sha256(const uint8_t* bytes, uint32_t count, uint8_t digest[32]) {
+void intrs_sha256(const uint8_t* bytes, size_t count, uint8_t digest[32]) {
   intrs_sha256_state sha;
   intrs_sha256_begin(&sha);
   intrs_sha256_add(&sha, bytes, count);

@@ -26,6 +26,7 @@ EXPORTED = (
 )  # fmt: skip
 NATIVE = {"module.cpp", "exit.cpp", "threads.cpp"}  # Python, and threads
 OTHERS = ("avx", "neon")  # kernel sets of other machines
+SHA256 = ROOT / "device/intrs_sha256.c"  # C99 and C++17 at once
 CPU = "generic+bulk_memory+sign_ext+mutable_globals+nontrapping_fptoint"
 FLAGS = (
     "-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c++17", "-flto", "-DNDEBUG", "-s", "-O3",
@@ -41,14 +42,14 @@ def sources(build: str) -> list[Path]:
     """The files that are compiled."""
     core = ROOT / "core"
     found = [path for path in core.rglob("*.cpp") if path.name not in NATIVE and not path.name.startswith(OTHERS)]
-    return sorted(path for path in found if build == "simd" or path.name != "wasm.cpp")
+    return sorted([SHA256, *(path for path in found if build == "simd" or path.name != "wasm.cpp")])
 
 
 def source_hash() -> str:
     """The SHA-256 of all that decides what comes out: sources, headers, options and compiler."""
     total = hashlib.sha256(json.dumps([ZIG, FLAGS, LINK, HOT, BUILDS]).encode())
     headers = [path for path in (ROOT / "core").rglob("*.h") if not path.name.startswith((*OTHERS, "x86"))]
-    for path in sorted([*sources("simd"), *headers]):
+    for path in sorted([*sources("simd"), *headers, SHA256.with_suffix(".h")]):
         total.update(f"{path.relative_to(ROOT).as_posix()}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
@@ -70,7 +71,7 @@ def compile_wasm(build: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         objects = {source: Path(folder) / f"{source.stem}.o" for source in sources(build)}
         for source, out in objects.items():
-            _zig(BUILDS[build], *(() if is_hot(source, build) else ("-Os",)), "-c", source, "-o", out)
+            _zig(BUILDS[build], *(() if is_hot(source, build) else ("-Os",)), "-x", "c++", "-c", source, "-o", out)
         _zig(BUILDS[build], *LINK, *objects.values(), "-o", Path(folder) / "out.wasm")
         return (Path(folder) / "out.wasm").read_bytes()
 

@@ -231,10 +231,13 @@ libintrs_status libintrs_content_index(const libintrs_network* network, const ui
     libintrs_shape(network, s);
     const std::string shape =
         "(" + std::to_string(s[0]) + ", " + std::to_string(s[1]) + ", " + std::to_string(s[2]) + ")";
-    Sha256 hash;
-    hash.add(shape.data(), shape.size());
-    hash.add(image, image_bytes);
-    std::memcpy(index, hash.end().data(), sizeof *index);
+    intrs_sha256_state sha;
+    Digest digest;
+    intrs_sha256_begin(&sha);
+    intrs_sha256_add(&sha, reinterpret_cast<const uint8_t*>(shape.data()), shape.size());
+    intrs_sha256_add(&sha, image, image_bytes);
+    intrs_sha256_end(&sha, digest.data());
+    std::memcpy(index, digest.data(), sizeof *index);
   });
 }
 
