@@ -21,7 +21,16 @@ from intrs.certificate import Certifier
 from intrs.noise import KINDS, SHIPPED, Noise, table
 
 PROOFS = Path(__file__).parents[1] / "proofs"
-CHECKERS = ["intervals", "check_noise", "check_certificate", "check_adaptive", "check_winograd", "check_rescale"]
+CHECKERS = [
+    "intervals",
+    "check_noise",
+    "check_certificate",
+    "check_adaptive",
+    "check_winograd",
+    "check_rescale",
+    "check_primitives",
+]
+MODEL_CHECKER = "z3"
 SHIPPED_TABLES = [f"{kind}-{sigma}.bin" for kind in KINDS for sigma in SHIPPED]
 
 
@@ -54,7 +63,12 @@ def test_the_checkers_share_no_code_with_the_package(checker: str) -> None:
     tree = ast.parse((PROOFS / f"{checker}.py").read_text())
     imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     imported |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    assert not {str(m).partition(".")[0] for m in imported} - set(sys.stdlib_module_names) - set(CHECKERS)
+    assert (
+        not {str(m).partition(".")[0] for m in imported}
+        - set(sys.stdlib_module_names)
+        - set(CHECKERS)
+        - {MODEL_CHECKER}
+    )
 
 
 def test_the_code_that_the_page_names_is_there() -> None:
@@ -238,3 +252,39 @@ def test_rescale_by_instructions_of_neon(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(checker, "by_instructions", lambda *s, twice: right(*s, twice=False))  # one rounding for two
     with pytest.raises(checker.CheckError):
         checker.check_all()
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+SCALES = ((1518500250, 40), (1 << 30, 31), (2**31 - 1, 62), ((1 << 30) + 1, 33), (3, 2), (0, 20), (2**31 - 1, 32))
+
+
+def test_primitives_are_proven() -> None:
+    assert "277 claims for all words" in importlib.import_module("check_primitives").check_all()
+
+
+@pytest.mark.parametrize(
+    ("claims", "wrong", "name"),
+    [
+        ("rescale_claims", "rescale_twice", "rescale, shift 32"),
+        ("twice_claims", "rescale", "rescale_twice, shift 32"),
+        ("high_claims", "rescale_twice", "rescale_high, shift 33"),
+    ],
+)
+def test_wrong_primitives_are_refused(claims: str, wrong: str, name: str) -> None:
+    """One rounding in place of the other is told apart, with words that show it."""
+    checker: Any = importlib.import_module("check_primitives")
+    found = next(claim for claim in getattr(checker, claims)(getattr(checker, wrong)) if claim[0] == name)
+    with pytest.raises(checker.CheckError, match="product"):
+        checker.check_claim(found)
+
+
+def test_the_compiled_primitives_are_those_that_are_proven(tmp_path: Path) -> None:
+    """Every 65,537th value; `exhaustive 1 ...` takes all of them."""
+    root = PROOFS.parent
+    source, includes = root / "tests/device/exhaustive.c", (f"-I{root / 'device'}", f"-I{root / 'core'}")
+    subprocess.run(["gcc", "-std=c99", "-O2", *includes, str(source), "-o", str(tmp_path / "run")], check=True)
+    words = [str(word) for scale in SCALES for word in scale]
+    done = subprocess.run([str(tmp_path / "run"), "65537", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == f"{len(SCALES) * 65_536} equal\n"
