@@ -98,7 +98,18 @@ class Restore:
         return struct.pack("<I", 6) + sized(self.saved) + struct.pack("<I", self.step) + sized(self.image.tobytes())
 
 
-Command = Open | OpenIn | Classify | CountVotes | Decide | Restore
+@dataclass(frozen=True)
+class Limit:
+    """From here on: no larger arena, and no more steps per run, whose status then is that more are to be taken."""
+
+    arena: int
+    steps: int
+
+    def to_bytes(self) -> bytes:
+        return struct.pack("<III", 7, self.arena, self.steps)
+
+
+Command = Open | OpenIn | Classify | CountVotes | Decide | Restore | Limit
 
 
 def told(commands: Sequence[Command]) -> bytes:
@@ -128,8 +139,8 @@ class Driver:
         )
         return cls(path)
 
-    def run(self, commands: Sequence[Command]) -> list[list[int]]:
+    def run(self, commands: Sequence[Command], timeout: float | None = None) -> list[list[int]]:
         """The numbers of one line per command."""
-        done = subprocess.run([str(self.path)], input=told(commands), capture_output=True, check=False)
+        done = subprocess.run([str(self.path)], input=told(commands), capture_output=True, check=False, timeout=timeout)
         assert done.returncode == 0, (done.returncode, done.stderr.decode(errors="replace")[-3000:])
         return answers(done.stdout.decode(), commands)
