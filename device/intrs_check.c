@@ -104,8 +104,8 @@ static int conv_fits(const intrs_look* look) {
   if ((conv->wide != 0) != (last && look->header->wide)) return 0;
   row = ((uint64_t)conv->window.left + input(look, 0)->width + conv->window.right) * input(look, 0)->channels + 3;
   if (row > MOST_ELEMENTS || look->layer->scratch % 4 != 0) return 0;
-  row = intrs_conv_row(conv, input(look, 0));
-  return in_arena(look->header, look->layer->scratch, 2 * (intrs_conv_span(conv) * row + INTRS_CONV_SLACK)) &&
+  return conv->method <= INTRS_PAIRS &&
+         in_arena(look->header, look->layer->scratch, intrs_conv_scratch(conv, input(look, 0))) &&
          inside(look->header, conv->bias_at, look->out->channels, 4) &&
          inside(look->header, conv->weights_at, weights_of(look, conv), 1);
 }

@@ -53,10 +53,12 @@ typedef struct {
 
 /* Weights are int8. Where `by_channel` (one input and one output channel per group): [ky][kx][channel]. Otherwise runs
  * of what lies side by side in the input: a whole kernel row if there is one group and no dilation, else the channels
- * of a group. The outputs of a group go in pairs, and the last one alone if their number is odd: [pair][ky][run of the
- * row][four of the run][output of the pair][4] Runs are filled up with zeros to multiples of 4, and every four weights
- * lie in the order 0 2 1 3, so that SXTB16 of a word, and of the word turned by 8 bits, gives the pairs (0, 1) and (2,
- * 3). */
+ * of a group; [output][ky][run of the row][place in the run]. Runs are filled up with zeros to multiples of 4. */
+enum {
+  INTRS_DIRECT = 0,
+  INTRS_PAIRS = 1 /* there is scratch for the weights of two outputs as int16 */
+};
+
 typedef struct {
   intrs_window window;
   uint32_t groups, per_group, by_channel;
@@ -64,6 +66,7 @@ typedef struct {
   uint32_t wide, twice;
   uint32_t scales; /* 1, or one per output */
   uint32_t bias_at, multiplier_at, shift_at, weights_at;
+  uint32_t method;
 } intrs_conv;
 
 typedef struct {
@@ -202,6 +205,12 @@ static inline uint32_t intrs_conv_runs(const intrs_conv* conv) { /* in a kernel 
 static inline uint32_t intrs_conv_run(const intrs_conv* conv) { /* weights in a run */
   const uint32_t values = conv->per_group * (intrs_conv_runs(conv) == 1 ? conv->window.width : 1);
   return (values + 3u) & ~3u;
+}
+
+static inline uint64_t intrs_conv_scratch(const intrs_conv* conv, const intrs_tensor* in) { /* bytes */
+  const uint64_t rows = (uint64_t)intrs_conv_span(conv) * intrs_conv_row(conv, in) + INTRS_CONV_SLACK;
+  const uint64_t weights = (uint64_t)conv->window.height * intrs_conv_runs(conv) * intrs_conv_run(conv);
+  return 2 * (rows + (conv->method == INTRS_PAIRS ? 2 * weights : 0));
 }
 
 /* --- the parts of the runtime --- */

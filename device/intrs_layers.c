@@ -50,11 +50,12 @@ static void widen_row(const intrs_conv_work* c, uint32_t y) {
   for (i = 0; i < count; ++i) to[i] = (int16_t)(from[i] - zero_point);
 }
 
-/* RESCALE of one output, and its first code in this row. */
+/* RESCALE of one output. */
 typedef struct {
-  int32_t multiplier, low, high, zero_point; /* the clamp is less the zero point */
+  int32_t multiplier, low, high, zero_point;
+  int32_t more; /* rounding term and zero point of `quick`, as upper words */
   int shift, twice;
-  int8_t* to;
+  int quick; /* one long multiplication is enough, and codes are saturated to int8 alone */
 } intrs_scale;
 
 static intrs_scale scale_of(const intrs_conv_work* c, uint32_t output) {
@@ -65,76 +66,126 @@ static intrs_scale scale_of(const intrs_conv_work* c, uint32_t output) {
   scale.shift = c->shift[entry];
   scale.twice = conv->twice != 0;
   scale.zero_point = conv->output_zero_point;
-  scale.low = conv->low - conv->output_zero_point;
-  scale.high = conv->high - conv->output_zero_point;
-  scale.to = c->to + output * (conv->wide ? 4u : 1u);
+  scale.low = conv->low;
+  scale.high = conv->high;
+  scale.quick = scale.shift > 32 && scale.shift <= 54 && !scale.twice && !conv->wide;
+  scale.quick = scale.quick && conv->low == -128 && conv->high == 127;
+  scale.more = 0;
+  if (scale.quick) { /* |more| < 2^30, and so is the product's upper word */
+    scale.more = ((int32_t)1 << (scale.shift - 33)) + scale.zero_point * ((int32_t)1 << (scale.shift - 32));
+  }
   return scale;
 }
 
-/* The code of a sum at place `at`, counted in codes of this output's row. */
-static inline void store(const intrs_scale* s, uint32_t at, int32_t sum) {
-  const int32_t value = s->shift > 32 && !s->twice ? intrs_rescale_high(sum, s->multiplier, s->shift)
-                                                   : intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
-  s->to[at] = (int8_t)(intrs_clamp(value, s->low, s->high) + s->zero_point);
+static inline int8_t quick_code(const intrs_scale* s, int32_t sum) {
+  return (int8_t)intrs_clamp(intrs_high_plus(sum, s->multiplier, s->more) >> (s->shift - 32), -128, 127);
 }
 
-/* A class score, which is not saturated. The last layer has one place, so this is rare. */
-static void store_wide(const intrs_scale* s, uint32_t at, int32_t sum) {
+static int8_t code_of(const intrs_scale* s, int32_t sum) {
+  if (s->quick) return quick_code(s, sum);
+  return saturated(intrs_rescale_as(sum, s->multiplier, s->shift, s->twice), s->zero_point, s->low, s->high);
+}
+
+/* A class score, which is not saturated. */
+static void store_wide(const intrs_scale* s, int8_t* to, int32_t sum) {
   const int32_t value = intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
-  memcpy(s->to + 4 * at, &value, sizeof value);
+  memcpy(to, &value, sizeof value);
 }
 
-/* What the places of a row have in common, for one or two outputs of a group. */
+/* One or two outputs of a group, for all places of a row. */
 typedef struct {
-  const int8_t* weights; /* of the first kernel row inside the input */
-  const int16_t* values; /* of the first place, in the first row of the ring */
-  uint32_t runs, run;    /* in a kernel row, and weights in each */
-  uint32_t step, stride; /* values from one run to the next, and from one place to the next */
-  uint32_t output, outputs;
+  intrs_walk walk;
+  const int16_t* values;    /* of this place, in the first row of the ring */
+  uint32_t runs, step;      /* in a kernel row; values from one to the next */
+  uint32_t output, outputs; /* the first one, and 1 or 2 */
+  int8_t* to;               /* the first output's code at this place */
+  intrs_scale first, second;
+  intrs_sums bias;
 } intrs_conv_pair;
 
-/* One or two places: the window's runs, row by row. */
-static void conv_block(const intrs_conv_work* c, const intrs_conv_pair* p, intrs_dot_of dot, uint32_t x,
-                       intrs_sums* sums) {
-  const int16_t* values = p->values + x * p->stride;
-  const int8_t* weights = p->weights;
-  const uint32_t run = p->run, weights_step = run * p->outputs, wrap = c->span * c->row;
-  const uint32_t down = c->conv->window.dilation_y * c->row;
-  uint32_t k, t, row = c->first * c->row;
-  for (k = 0; k < c->count_y; ++k) {
-    const int16_t* at = values + row;
-    for (t = p->runs; t != 0; --t, weights += weights_step, at += p->step) {
-      dot(sums, weights, at, at + p->stride, run);
-    }
-    row += down;
-    if (row >= wrap) row -= wrap;
+/* The sums of the window at one or two places. */
+static void conv_block(const intrs_conv_work* c, intrs_conv_pair* p, intrs_walk_of walk_of, intrs_sums* sums) {
+  const int8_t* const weights = p->walk.weights;
+  const int16_t *const pairs = p->walk.pairs, *values = p->values;
+  uint32_t t;
+  *sums = p->bias;
+  if (c->count_y == 0) return;
+  for (t = 0;;) {
+    p->walk.first = values + c->first * c->row;
+    p->walk.end = values + p->walk.wrap;
+    p->walk.rows = c->count_y;
+    walk_of(&p->walk, sums);
+    if (++t == p->runs) break;
+    values += p->step;
+    p->walk.weights += p->walk.run;
+    if (pairs) p->walk.pairs += 2 * p->walk.run;
+  }
+  p->walk.weights = weights;
+  p->walk.pairs = pairs;
+}
+
+/* The codes of one or two places. */
+static void store(const intrs_conv_pair* p, const intrs_sums* sums, uint32_t channels, int places) {
+  int8_t* to = p->to;
+  if (p->first.quick && p->second.quick && p->outputs == 2 && places == 2) {
+    to[0] = quick_code(&p->first, sums->at[0]);
+    to[1] = quick_code(&p->second, sums->at[2]);
+    to[channels] = quick_code(&p->first, sums->at[1]);
+    to[channels + 1] = quick_code(&p->second, sums->at[3]);
+    return;
+  }
+  to[0] = code_of(&p->first, sums->at[0]);
+  if (places == 2) to[channels] = code_of(&p->first, sums->at[1]);
+  if (p->outputs == 1) return;
+  to[1] = code_of(&p->second, sums->at[2]);
+  if (places == 2) to[channels + 1] = code_of(&p->second, sums->at[3]);
+}
+
+/* A row of these outputs, two places at a time. */
+static void conv_places(const intrs_conv_work* c, intrs_conv_pair* p, intrs_walk_of two) {
+  const intrs_walk_of one = p->outputs == 2 ? intrs_walk_21 : intrs_walk_11;
+  const uint32_t channels = c->out->channels;
+  uint32_t left;
+  intrs_sums sums;
+  for (left = c->out->width; left >= 2; left -= 2, p->to += 2 * channels) {
+    conv_block(c, p, two, &sums);
+    store(p, &sums, channels, 2);
+    p->values += 2 * p->walk.stride;
+  }
+  if (left == 0) return;
+  conv_block(c, p, one, &sums);
+  if (c->conv->wide) { /* class scores have one place */
+    store_wide(&p->first, p->to, sums.at[0]);
+    if (p->outputs == 2) store_wide(&p->second, p->to + 4, sums.at[2]);
+  } else {
+    store(p, &sums, channels, 1);
   }
 }
 
-/* The sums of a row, two places at a time, become codes. */
-static void conv_pair(const intrs_conv_work* c, const intrs_conv_pair* p) {
-  const intrs_dot_of one = p->outputs == 2 ? intrs_dot_21 : intrs_dot_11;
-  const intrs_dot_of two = p->outputs == 2 ? intrs_dot_22 : intrs_dot_12;
-  const uint32_t width = c->out->width, channels = c->out->channels;
-  const intrs_scale first = scale_of(c, p->output), second = scale_of(c, p->output + p->outputs - 1);
-  const int32_t bias0 = c->bias[p->output], bias1 = c->bias[p->output + p->outputs - 1];
-  uint32_t x, at = 0;
-  intrs_sums sums;
-  for (x = 0; x < width; x += 2, at += 2 * channels) {
-    sums.at[0][0] = sums.at[0][1] = bias0;
-    sums.at[1][0] = sums.at[1][1] = bias1;
-    conv_block(c, p, x + 1 < width ? two : one, x, &sums);
-    if (c->conv->wide) {
-      store_wide(&first, at, sums.at[0][0]);
-      if (p->outputs == 2) store_wide(&second, at, sums.at[1][0]);
-      continue; /* one place */
-    }
-    store(&first, at, sums.at[0][0]);
-    if (p->outputs == 2) store(&second, at, sums.at[1][0]);
-    if (x + 1 == width) break;
-    store(&first, at + channels, sums.at[0][1]);
-    if (p->outputs == 2) store(&second, at + channels, sums.at[1][1]);
-  }
+#if INTRS_PAIRS_OF_WEIGHTS
+/* The weights of two outputs, for the kernel rows inside the input, as int16 in the scratch behind the rows. */
+static intrs_walk_of widen_pair(const intrs_conv_work* c, intrs_conv_pair* p) {
+  int16_t* to = c->rows + c->span * c->row + INTRS_CONV_SLACK;
+  const int8_t* weights = p->walk.weights;
+  p->walk.pairs = to;
+  intrs_widen(to, weights, weights + p->walk.next, c->count_y * p->runs * p->walk.run);
+  return c->in->channels % 2 == 0 && c->conv->per_group % 2 == 0 ? intrs_walk_pairs_even : intrs_walk_pairs_odd;
+}
+#endif
+
+static void conv_pair(const intrs_conv_work* c, intrs_conv_pair* p) {
+  const uint32_t last = p->output + p->outputs - 1;
+  intrs_walk_of two = p->outputs == 2 ? intrs_walk_22 : intrs_walk_12;
+  p->first = scale_of(c, p->output);
+  p->second = scale_of(c, last);
+  p->bias.at[0] = p->bias.at[1] = c->bias[p->output];
+  p->bias.at[2] = p->bias.at[3] = c->bias[last];
+  p->to = c->to + p->output * (c->conv->wide ? 4u : 1u);
+  p->walk.pairs = 0;
+#if INTRS_PAIRS_OF_WEIGHTS
+  if (c->conv->method == INTRS_PAIRS && p->outputs == 2) two = widen_pair(c, p);
+#endif
+  conv_places(c, p, two);
 }
 
 /* A row of one group: outputs in pairs, the last one alone if their number is odd. */
@@ -143,13 +194,17 @@ static void conv_group(const intrs_conv_work* c, uint32_t group) {
   const uint32_t each = c->out->channels / conv->groups, end = (group + 1) * each;
   intrs_conv_pair p;
   p.runs = intrs_conv_runs(conv);
-  p.run = intrs_conv_run(conv);
   p.step = conv->window.dilation_x * c->in->channels;
-  p.stride = conv->window.stride_x * c->in->channels;
-  p.values = c->rows + group * conv->per_group;
+  p.walk.run = intrs_conv_run(conv);
+  p.walk.down = conv->window.dilation_y * c->row;
+  p.walk.wrap = c->span * c->row;
+  p.walk.stride = conv->window.stride_x * c->in->channels;
+  p.walk.skip = (p.runs - 1) * p.walk.run;
+  p.walk.next = conv->window.height * p.runs * p.walk.run;
   for (p.output = group * each; p.output < end; p.output += p.outputs) {
     p.outputs = p.output + 1 < end ? 2 : 1;
-    p.weights = c->weights + (p.output * conv->window.height + p.outputs * c->first_y) * p.runs * p.run;
+    p.values = c->rows + group * conv->per_group;
+    p.walk.weights = c->weights + p.output * p.walk.next + c->first_y * p.runs * p.walk.run;
     conv_pair(c, &p);
   }
 }
@@ -172,7 +227,11 @@ static void conv_channel(const intrs_conv_work* c, uint32_t channel, uint32_t x)
     if (place >= c->span) place -= c->span;
   }
   scale = scale_of(c, channel);
-  (conv->wide ? store_wide : store)(&scale, x * channels, sum);
+  if (conv->wide) {
+    store_wide(&scale, c->to + 4 * channel, sum);
+  } else {
+    c->to[x * channels + channel] = code_of(&scale, sum);
+  }
 }
 
 static void conv_row(const intrs_conv_work* c) {

@@ -65,12 +65,19 @@ if TYPE_CHECKING:
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STANDARDS = ("-std=c99", "-std=c11", "-xc++ -std=c++17")
 RANDOM_NETWORKS = 220
+KERNELS = (0, 1)  # portable, and that of the DSP extension with C in place of its instructions
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
     """With sanitizers: slow, and nothing stays hidden."""
     return Driver.build(tmp_path_factory.mktemp("driver"), COMPILERS[0], *SANITIZERS)
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """The loops for the DSP extension, with sanitizers."""
+    return Driver.build(tmp_path_factory.mktemp("paired"), COMPILERS[0], *SANITIZERS, "-DINTRS_KERNELS=1")
 
 
 @pytest.fixture(scope="module")
@@ -326,26 +333,42 @@ static void check_all_values(int32_t multiplier, int shift) {
 }
 
 /* Every weight with every value, in each place of a word. */
+static void check_sums(const intrs_sums* sums, int weight, int value) {
+  check(sums->at[0] == weight * value && sums->at[1] == -weight * value, "first output");
+  check(sums->at[2] == ~weight * value && sums->at[3] == -(~weight * value), "second output");
+}
+
+static void check_walk(const int8_t weights[8], const int16_t values[8], int weight, int value) {
+  intrs_walk walk = {values, 1, 0, values + 8, 0, 4, 4, 0, 0, weights, 4};
+  intrs_sums sums = {{0, 0, 0, 0}};
+#if INTRS_PAIRS_OF_WEIGHTS
+  int32_t pairs[4];
+#endif
+  intrs_walk_22(&walk, &sums);
+  check_sums(&sums, weight, value);
+#if INTRS_PAIRS_OF_WEIGHTS
+  intrs_widen((int16_t*)pairs, weights, weights + 4, 4);
+  memset(&sums, 0, sizeof sums);
+  walk.pairs = (int16_t*)pairs;
+  intrs_walk_pairs_even(&walk, &sums);
+  check_sums(&sums, weight, value);
+#endif
+}
+
 static void check_dot(void) {
-  static const uint8_t order[4] = {0, 2, 1, 3};
   int weight, value, k;
   for (weight = -128; weight <= 127; ++weight) {
     for (value = -255; value <= 255; ++value) {
       for (k = 0; k < 4; ++k) {
         int8_t weights[8];
-        int16_t first[4], second[4];
-        intrs_sums sums;
+        int16_t values[8], *second = values + 4;
         memset(weights, 0, sizeof weights);
-        memset(first, 0, sizeof first);
-        memset(second, 0, sizeof second);
-        memset(&sums, 0, sizeof sums);
-        weights[order[k]] = (int8_t)weight;
-        weights[4 + order[k]] = (int8_t)~weight;
-        first[k] = (int16_t)value;
+        memset(values, 0, sizeof values);
+        weights[k] = (int8_t)weight;
+        weights[4 + k] = (int8_t)~weight;
+        values[k] = (int16_t)value;
         second[k] = (int16_t)-value;
-        intrs_dot_22(&sums, weights, first, second, 4);
-        check(sums.at[0][0] == weight * value && sums.at[0][1] == -weight * value, "first output");
-        check(sums.at[1][0] == ~weight * value && sums.at[1][1] == -(~weight * value), "second output");
+        check_walk(weights, values, weight, value);
       }
     }
   }
@@ -376,11 +399,15 @@ int main(void) {
 """
 
 
-def test_primitives_in_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_primitives_in_full(kernels: int, tmp_path: Path) -> None:
     """Products of all weights and values; RESCALE by its upper word, for a third of all sums."""
     (tmp_path / "primitives.c").write_text(PRIMITIVES)
     sources = [str(tmp_path / "primitives.c"), *(str(p) for p in RUNTIME)]
-    subprocess.run(["gcc", "-std=c99", "-O2", *INCLUDES, *sources, "-o", str(tmp_path / "run")], check=True)
+    subprocess.run(
+        ["gcc", "-std=c99", "-O2", f"-DINTRS_KERNELS={kernels}", *INCLUDES, *sources, "-o", str(tmp_path / "run")],
+        check=True,
+    )
     done = subprocess.run([str(tmp_path / "run")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[:500]
 
@@ -392,7 +419,7 @@ def test_memory_of_the_shipped_networks() -> None:
     """The figures of docs/devices.md: the arena, and the constants without tables."""
     for name, most in (("resnet8-sigma0.25", 88_000), ("resnet20-sigma0.25", 290_000)):
         made = build(intrs.load(name))
-        assert made.plan.size == 36_040
+        assert made.plan.size == 36_616
         assert len(made.data) < most
 
 
@@ -467,9 +494,10 @@ def test_the_deepest_chain_of_calls() -> None:
     def edge(a: str, b: str) -> str:
         return f'edge: {{ sourcename: "{a}" targetname: "{b}" label: "f.c:1:1" }}\n'
 
-    graph = node("a", 8) + node("b", 100) + node("f.c:intrs_dot_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
+    graph = node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
     assert deepest(graph) == 148
     assert deepest(graph + edge("b", "memcpy")) == 172
+    assert deepest(graph + node("f.c:intrs_walk_pairs_odd", 0)) == 156
     with pytest.raises(SettingsError, match="calls itself"):
         deepest(graph + edge("b", "a"))
     with pytest.raises(SettingsError, match="depends on its data"):

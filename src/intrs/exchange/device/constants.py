@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intrs.exchange.device.convs import methods_of
 from intrs.exchange.device.layers import layer_words
 from intrs.exchange.device.memory import ArenaPlan, plan_memory
 from intrs.exchange.device.words import ConstantBlock
@@ -31,15 +32,19 @@ class Constants:
     decision_bytes: int  # of noise and tables
 
 
-def build(network: Network, decisions: Decisions | None = None) -> Constants:
-    """The constants of a network and of what is to be decided with it. Without decisions it only classifies."""
+def build(network: Network, decisions: Decisions | None = None, tiles: int = 0) -> Constants:
+    """The constants of a network and of what is to be decided with it. Without decisions it only classifies.
+
+    Convs with at most `tiles` input channels are computed by Winograd's tiles if they can be: faster, in more flash.
+    """
     _ = network.native  # proves the sums that the device relies on
-    block, plan = ConstantBlock(HEADER_WORDS), plan_memory(network)
+    methods = methods_of(network, tiles)
+    block, plan = ConstantBlock(HEADER_WORDS), plan_memory(network, methods)
     records: list[list[int]] = []
     sizes: list[int] = []
-    for layer, scratch in zip(network.layers, plan.scratch, strict=True):
+    for layer, method, scratch in zip(network.layers, methods, plan.scratch, strict=True):
         before = len(block)
-        records.append(layer_words(block, layer, scratch))
+        records.append(layer_words(block, layer, method, scratch))
         sizes.append(len(block) - before + 4 * len(records[-1]))
     layers_at = block.words(word for record in records for word in record)
     shapes = zip(plan.tensors, network.shapes, strict=True)

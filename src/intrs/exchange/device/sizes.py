@@ -23,7 +23,9 @@ LIBRARY_STACK = 64  # bytes of a function that is not compiled here, such as mem
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)\)')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 INDIRECT = "__indirect_call"
-CALLED_BY_POINTER = re.compile(r"(?:^|:)(?:intrs_dot_\d\d|store\w*)$")
+CALLED_BY_POINTER = re.compile(r"(?:^|:)intrs_walk_\w+$")
+ASSEMBLY = re.compile(r"(?:^|:)intrs_walk_pairs_\w+$")  # functions whose stack no compiler knows
+ASSEMBLY_STACK = 48
 UNITS = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
 
 
@@ -36,7 +38,7 @@ class CodeSize:
     measured: bool = True
 
 
-SHIPPED = CodeSize(17_600, 760, measured=False)  # what `measure` found when this version was made
+SHIPPED = CodeSize(18_600, 800, measured=False)  # what `measure` found when this version was made
 
 
 def code_size(sources: Path) -> CodeSize:
@@ -65,7 +67,9 @@ def measure(sources: Path, options: Sequence[str] = OPTIONS) -> CodeSize:
 
 def deepest(graph: str) -> int:
     """The most stack that any chain of calls takes. Raises SettingsError if a function's stack is not known."""
-    stack = {name: int(size) for name, size, _ in NODE.findall(graph)}
+    stack = {
+        name: ASSEMBLY_STACK if ASSEMBLY.search(name) else int(size) for name, size, _ in NODE.findall(graph)
+    }
     if any(kind != "static" for *_, kind in NODE.findall(graph)):
         raise SettingsError("the stack of the runtime depends on its data; no bound can be stated")
     calls: dict[str, set[str]] = {}
