@@ -56,7 +56,9 @@ typedef struct {
  * of a group; [output][ky][run of the row][place in the run]. Runs are filled up with zeros to multiples of 4. */
 enum {
   INTRS_DIRECT = 0,
-  INTRS_PAIRS = 1 /* there is scratch for the weights of two outputs as int16 */
+  INTRS_PAIRS = 1, /* there is scratch for the weights of two outputs as int16 */
+  INTRS_TILES = 2  /* F(2 x 2, 3 x 3): weights are int16, turned by twice the kernel's matrix,
+                    * [two outputs][16 places][two channels][output of the two][channel of the two] */
 };
 
 typedef struct {
@@ -207,10 +209,16 @@ static inline uint32_t intrs_conv_run(const intrs_conv* conv) { /* weights in a 
   return (values + 3u) & ~3u;
 }
 
+/* Behind the rows: weights of two outputs, or two tiles with 16 places each and their sums. */
 static inline uint64_t intrs_conv_scratch(const intrs_conv* conv, const intrs_tensor* in) { /* bytes */
-  const uint64_t rows = (uint64_t)intrs_conv_span(conv) * intrs_conv_row(conv, in) + INTRS_CONV_SLACK;
-  const uint64_t weights = (uint64_t)conv->window.height * intrs_conv_runs(conv) * intrs_conv_run(conv);
-  return 2 * (rows + (conv->method == INTRS_PAIRS ? 2 * weights : 0));
+  const uint64_t span = conv->method == INTRS_TILES ? 4 : intrs_conv_span(conv);
+  uint64_t values = span * intrs_conv_row(conv, in) + INTRS_CONV_SLACK;
+  if (conv->method == INTRS_PAIRS) {
+    values += (uint64_t)2 * conv->window.height * intrs_conv_runs(conv) * intrs_conv_run(conv);
+  } else if (conv->method == INTRS_TILES) {
+    values += (uint64_t)32 * in->channels + 128;
+  }
+  return 2 * values;
 }
 
 /* --- the parts of the runtime --- */

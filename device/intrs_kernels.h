@@ -10,6 +10,10 @@
 
 #include "intrs_data.h"
 
+#if defined(__ARM_FEATURE_SAT)
+#include <arm_acle.h>
+#endif
+
 #ifndef INTRS_KERNELS
 #if defined(__ARM_FEATURE_MVE) && defined(__arm__)
 #define INTRS_KERNELS 2
@@ -25,9 +29,19 @@
 #if defined(__GNUC__)
 #define INTRS_INLINE static inline __attribute__((always_inline))
 #define INTRS_APART static __attribute__((noinline))
+#define INTRS_COPY __builtin_memcpy /* one instruction for a word, even where memcpy is no builtin */
 #else
 #define INTRS_INLINE static inline
 #define INTRS_APART static
+#define INTRS_COPY memcpy
+#endif
+
+/* One product after another, in the order in which they stand: GCC would sum four of them apart, and run out of
+ * registers. */
+#if defined(__GNUC__) && defined(__arm__)
+#define INTRS_IN_ORDER(sum) __asm__("" : "+r"(sum))
+#else
+#define INTRS_IN_ORDER(sum) (void)(sum)
 #endif
 
 /* A walk through a window at one or two places: `rows` runs of values, each times the weights of one or two outputs.
@@ -67,6 +81,15 @@ static inline int32_t intrs_high_plus(int32_t value, int32_t multiplier, int32_t
 #endif
 }
 
+/* Saturated to int8, in one instruction where there is one. */
+static inline int32_t intrs_saturated_int8(int32_t value) {
+#if defined(__ARM_FEATURE_SAT)
+  return __ssat(value, 8);
+#else
+  return intrs_clamp(value, -128, 127);
+#endif
+}
+
 /* intrs_rescale for shifts from 33 on, where the rounding term leaves the lower word of the product alone: one long
  * multiplication and no shift of 64 bits. tests/test_device.py compares the two. */
 static inline int32_t intrs_rescale_high(int32_t value, int32_t multiplier, int shift) {
@@ -86,17 +109,11 @@ static inline const int16_t* intrs_row_below(const intrs_walk* walk, const int16
 
 static inline uint32_t intrs_word(const void* from) {
   uint32_t word;
-#if defined(__GNUC__)
-  __builtin_memcpy(&word, from, sizeof word); /* one load, even where memcpy is no builtin; places may be odd */
-#else
-  memcpy(&word, from, sizeof word);
-#endif
+  INTRS_COPY(&word, from, sizeof word); /* places may be odd */
   return word;
 }
 
 #if defined(__ARM_FEATURE_DSP)
-
-#include <arm_acle.h>
 
 static inline uint32_t intrs_even_bytes(uint32_t word) {
   return (uint32_t)__sxtb16((int8x4_t)word);
@@ -170,14 +187,6 @@ INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, 
 }
 
 #elif INTRS_KERNELS == 0
-
-/* One product after another, in the order in which they stand: GCC would sum four of them apart, and run out of
- * registers. */
-#if defined(__GNUC__) && defined(__arm__)
-#define INTRS_IN_ORDER(sum) __asm__("" : "+r"(sum))
-#else
-#define INTRS_IN_ORDER(sum) (void)(sum)
-#endif
 
 INTRS_INLINE void intrs_one(int32_t sums[4], int32_t a, int32_t b, int32_t x, int32_t y, int outputs, int places) {
   sums[0] = intrs_plus(sums[0], a * x);
@@ -297,7 +306,7 @@ INTRS_APART void intrs_walk_11(intrs_walk* walk, intrs_sums* sums) {
 
 /* `count` weights of two outputs, a multiple of 4, as int16: of every four the first two of each output, then the
  * others. */
-INTRS_APART int16_t* intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint32_t count) {
+INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint32_t count) {
   const int8_t* const end = a + count;
   for (; a != end; a += 4, b += 4, to += 8) {
     const uint32_t wa = intrs_word(a), wb = intrs_word(b);
@@ -309,7 +318,6 @@ INTRS_APART int16_t* intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, 
     words[2] = intrs_upper_halves(even_a, odd_a);
     words[3] = intrs_upper_halves(even_b, odd_b);
   }
-  return to;
 }
 
 #if defined(__ARM_FEATURE_DSP)
@@ -324,6 +332,18 @@ INTRS_APART int16_t* intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, 
   "smlad r11, r4, r8, r11\n\t"        \
   "smlad lr, r5, r8, lr\n\t"          \
   "smlad r11, r6, r9, r11\n\t"        \
+  "smlad lr, r7, r9, lr\n\t"
+#define INTRS_FIRST_FOUR /* of new sums */ \
+  "ldmia r0!, {r4-r7}\n\t"                 \
+  "ldmia r1!, {r8, r9}\n\t"                \
+  "smuad r10, r4, r8\n\t"                  \
+  "smuad r12, r5, r8\n\t"                  \
+  "smlad r10, r6, r9, r10\n\t"             \
+  "smlad r12, r7, r9, r12\n\t"             \
+  "ldmia r2!, {r8, r9}\n\t"                \
+  "smuad r11, r4, r8\n\t"                  \
+  "smuad lr, r5, r8\n\t"                   \
+  "smlad r11, r6, r9, r11\n\t"             \
   "smlad lr, r7, r9, lr\n\t"
 #define INTRS_EVEN_FOUR INTRS_FOUR("ldmia r1!, {r8, r9}\n\t", "ldmia r2!, {r8, r9}\n\t")
 #define INTRS_ODD_FOUR \
@@ -397,6 +417,152 @@ INTRS_APART void intrs_walk_pairs_odd(intrs_walk* walk, intrs_sums* to) {
 #endif
 
 #endif
+
+/* --- tiles --- */
+
+/* Sums for two outputs at two tiles, at each of their 16 places: weights [place][two channels][output][channel of the
+ * two], values [place][channel]. */
+#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+
+__attribute__((naked, noinline)) static void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* first,
+                                                                   const int16_t* second, uint32_t channels,
+                                                                   intrs_sums* to) {
+  __asm__ volatile(
+      "mov r12, #16\n\t"
+      "push {r3-r12, lr}\n\t"
+      "1:\n\t" INTRS_FIRST_FOUR
+      "lsls r4, r3, #28\n\t" /* multiples of 16 go the shorter way */
+      "bne 5f\n\t"
+      "b 3f\n\t"
+      "2:\n\t" INTRS_EVEN_FOUR "3:\n\t" INTRS_EVEN_FOUR INTRS_EVEN_FOUR INTRS_EVEN_FOUR
+      "subs r3, #16\n\t"
+      "bne 2b\n\t"
+      "4: ldr r3, [sp, #44]\n\t" /* to */
+      "ldr r4, [sp, #36]\n\t"    /* places left */
+      "stmia r3!, {r10, r11, r12, lr}\n\t"
+      "str r3, [sp, #44]\n\t"
+      "ldr r3, [sp]\n\t"
+      "subs r4, #1\n\t"
+      "str r4, [sp, #36]\n\t"
+      "bne 1b\n\t"
+      "pop {r3-r12, pc}\n\t"
+      "6:\n\t" INTRS_EVEN_FOUR
+      "5: subs r3, #4\n\t"
+      "bne 6b\n\t"
+      "b 4b\n\t");
+}
+
+#else
+
+INTRS_APART void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* first, const int16_t* second,
+                                       uint32_t channels, intrs_sums* to) {
+  uint32_t place, left;
+  for (place = 0; place < 16; ++place, ++to) {
+    int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0;
+    for (left = channels; left != 0; left -= 2, weights += 4, first += 2, second += 2) {
+      s00 = intrs_plus(s00, weights[0] * first[0]);
+      s10 = intrs_plus(s10, weights[2] * first[0]);
+      s01 = intrs_plus(s01, weights[0] * second[0]);
+      s11 = intrs_plus(s11, weights[2] * second[0]);
+      INTRS_IN_ORDER(s00);
+      INTRS_IN_ORDER(s10);
+      INTRS_IN_ORDER(s01);
+      INTRS_IN_ORDER(s11);
+      s00 = intrs_plus(s00, weights[1] * first[1]);
+      s10 = intrs_plus(s10, weights[3] * first[1]);
+      s01 = intrs_plus(s01, weights[1] * second[1]);
+      s11 = intrs_plus(s11, weights[3] * second[1]);
+    }
+    to->at[0] = s00;
+    to->at[1] = s01;
+    to->at[2] = s10;
+    to->at[3] = s11;
+  }
+}
+
+#endif
+
+/* Values of one or two channels, added and subtracted at once. They stay within 16 bits: four codes at most. */
+#if INTRS_KERNELS == 1
+
+#define INTRS_LANES 2u
+typedef uint32_t intrs_lanes;
+
+static inline intrs_lanes intrs_load_lanes(const int16_t* from) {
+  return intrs_word(from);
+}
+
+static inline void intrs_store_lanes(int16_t* to, intrs_lanes lanes) {
+  INTRS_COPY(to, &lanes, sizeof lanes);
+}
+
+#if defined(__ARM_FEATURE_DSP)
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return (intrs_lanes)__sadd16((int16x2_t)a, (int16x2_t)b);
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return (intrs_lanes)__ssub16((int16x2_t)a, (int16x2_t)b);
+}
+
+#else
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return ((a + b) & 0xffffu) | ((a >> 16) + (b >> 16)) << 16;
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return ((a - b) & 0xffffu) | ((a >> 16) - (b >> 16)) << 16;
+}
+
+#endif
+
+#else
+
+#define INTRS_LANES 1u
+typedef int32_t intrs_lanes;
+
+static inline intrs_lanes intrs_load_lanes(const int16_t* from) {
+  return *from;
+}
+
+static inline void intrs_store_lanes(int16_t* to, intrs_lanes lanes) {
+  *to = (int16_t)lanes;
+}
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return a + b;
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return a - b;
+}
+
+#endif
+
+INTRS_INLINE intrs_lanes intrs_combined(const int16_t* a, const int16_t* b, int minus) {
+  const intrs_lanes x = intrs_load_lanes(a), y = intrs_load_lanes(b);
+  return minus ? intrs_lanes_minus(x, y) : intrs_lanes_plus(x, y);
+}
+
+/* --- codes as int16 without zero point --- */
+
+static inline void intrs_widen_codes(int16_t* to, const int8_t* from, uint32_t count, int32_t zero_point) {
+  const int8_t* const end = from + count;
+#if INTRS_KERNELS == 1
+  const uint32_t zero = intrs_lower_halves((uint32_t)zero_point, (uint32_t)zero_point);
+  const int8_t* const whole = from + (count & ~3u);
+  for (; from != whole; from += 4, to += 4) {
+    const uint32_t word = intrs_word(from);
+    const uint32_t even = intrs_lanes_minus(intrs_even_bytes(word), zero);
+    const uint32_t odd = intrs_lanes_minus(intrs_odd_bytes(word), zero);
+    intrs_store_lanes(to, intrs_lower_halves(even, odd));
+    intrs_store_lanes(to + 2, intrs_upper_halves(even, odd));
+  }
+#endif
+  while (from != end) *to++ = (int16_t)(*from++ - zero_point);
+}
 
 #if INTRS_KERNELS < 0 || INTRS_KERNELS > 2
 #error "INTRS_KERNELS: choose 0 (portable), 1 (Cortex-M with DSP extension) or 2 (Helium)"

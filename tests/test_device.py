@@ -6,12 +6,14 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from device_cases import (
+    ALL_TILES,
     ARENA_TOO_SMALL,
     BAD_FORMAT,
     BAD_INPUT,
@@ -29,6 +31,8 @@ from device_cases import (
     random_cases,
     sealed,
     shipped_case,
+    tiled_bases,
+    tiled_cases,
     tiny,
 )
 from device_driver import (
@@ -44,6 +48,7 @@ from device_driver import (
     Driver,
     Open,
 )
+from layers import conv, network, scores_of
 from test_votes import golden_base
 
 import intrs
@@ -51,6 +56,7 @@ from intrs.adaptive import stages_of
 from intrs.certificate import Certifier, least_wins_table
 from intrs.errors import ResultsError, SettingsError
 from intrs.exchange.device import Decisions, build, folder, sizes
+from intrs.exchange.device.convs import LARGEST_SUM, TILES, can_tile, largest_sum, methods_of
 from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
 from intrs.exchange.device.memory import plan_memory
 from intrs.exchange.device.settings import decisions_of
@@ -59,7 +65,7 @@ from intrs.network import KINDS
 from intrs.noise import Noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -119,14 +125,41 @@ def test_golden_votes(fast: Driver) -> None:
         check(case, fast.run(case.commands))
 
 
-def test_random_networks_of_every_kind(driver: Driver) -> None:
+@pytest.mark.parametrize("loops", ["driver", "paired"])
+def test_random_networks_of_every_kind(loops: str, request: pytest.FixtureRequest) -> None:
     """Scores without noise and votes under it; every kind occurs often."""
-    cases = list(random_cases(0, RANDOM_NETWORKS))
+    run_all(request.getfixturevalue(loops), random_cases(0, RANDOM_NETWORKS))
+    kinds = Counter(kind for base, _ in random_bases(0, RANDOM_NETWORKS) for kind in {x.KIND for x in base.layers})
+    assert all(kinds[kind] >= 20 for kind in KINDS), kinds
+
+
+def run_all(driver: Driver, made: Iterable[Case]) -> None:
+    """All cases in one run of the driver."""
+    cases = list(made)
     lines = iter(driver.run([command for case in cases for command in case.commands]))
     for case in cases:
         check(case, [next(lines) for _ in case.commands])
-    kinds = Counter(kind for base, _ in random_bases(0, RANDOM_NETWORKS) for kind in {x.KIND for x in base.layers})
-    assert all(kinds[kind] >= 20 for kind in KINDS), kinds
+
+
+@pytest.mark.parametrize("loops", ["driver", "paired"])
+def test_tiles(loops: str, request: pytest.FixtureRequest) -> None:
+    """F(2 x 2, 3 x 3) on random layers, with every padding, zero point, clamp and rounding."""
+    assert all(methods_of(base, ALL_TILES)[0] == TILES for base, _ in tiled_bases(0, 60))
+    run_all(request.getfixturevalue(loops), tiled_cases(0, 60))
+
+
+def test_tiles_only_where_they_are_exact() -> None:
+    """Not beyond 2^29, where four times the sum would not fit 32 bits, and not for other kernels."""
+    small = conv(0, np.full((2, 3, 3, 4), 127), pad=(1, 1, 1, 1))
+    assert can_tile(small, (4, 4, 2))
+    most = LARGEST_SUM - largest_sum(small)
+    assert can_tile(replace(small, bias=np.array([most, -most], np.int32)), (4, 4, 2))
+    assert not can_tile(replace(small, bias=np.array([0, most + 1], np.int32)), (4, 4, 2))
+    assert not can_tile(replace(small, stride=(2, 1)), (4, 4, 2))
+    assert not can_tile(replace(small, dilation=(1, 2)), (4, 4, 2))
+    assert not can_tile(conv(0, np.zeros((2, 3, 3, 6))), (4, 4, 2))
+    assert not can_tile(small, (3, 4, 2))
+    assert not can_tile(small, (4, 6, 2))
 
 
 def test_layers_that_write_over_their_input_are_among_them() -> None:
@@ -494,7 +527,9 @@ def test_the_deepest_chain_of_calls() -> None:
     def edge(a: str, b: str) -> str:
         return f'edge: {{ sourcename: "{a}" targetname: "{b}" label: "f.c:1:1" }}\n'
 
-    graph = node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
+    graph = (
+        node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
+    )
     assert deepest(graph) == 148
     assert deepest(graph + edge("b", "memcpy")) == 172
     assert deepest(graph + node("f.c:intrs_walk_pairs_odd", 0)) == 156

@@ -26,6 +26,7 @@ class Constants:
     """What a device reads, and how it is made up."""
 
     network: Network
+    methods: tuple[int, ...]  # by layer, see `convs`
     plan: ArenaPlan
     data: bytes
     layer_bytes: tuple[int, ...]  # of weights, biases, scales and words, by layer
@@ -65,4 +66,4 @@ def build(network: Network, decisions: Decisions | None = None, tiles: int = 0) 
         *tables,
     )  # fmt: skip
     data = bytes(block.finish(header))
-    return Constants(network, plan, data + hashlib.sha256(data).digest(), tuple(sizes), decided)
+    return Constants(network, methods, plan, data + hashlib.sha256(data).digest(), tuple(sizes), decided)

@@ -40,6 +40,16 @@ def _method(layer: Conv, source: Shape, out: Shape, tiles: int) -> int:
     return PAIRS if pairs else DIRECT
 
 
+def tile_sizes(network: Network) -> list[int]:
+    """Numbers of channels that make a difference to `methods_of`, from all tiles down to none."""
+    sizes = {
+        network.shapes[layer.inputs[0]][2]
+        for i, layer in enumerate(network.layers, 1)
+        if isinstance(layer, Conv) and can_tile(layer, network.shapes[i])
+    }
+    return [*sorted(sizes, reverse=True), 0]
+
+
 def can_tile(layer: Conv, out: Shape) -> bool:
     """Whether F(2 x 2, 3 x 3) gives the same sums: a plain 3 x 3 kernel, whole tiles, sums that are small enough."""
     outputs, height, width, channels = layer.weights.shape
@@ -93,7 +103,7 @@ def _tile_weights(weights: NDArray[np.int8]) -> NDArray[np.int16]:
 
 
 def scratch_bytes(layer: Conv, source: Shape, method: int) -> int:
-    """What a Conv needs beside its input and output: rows as int16, with padding left and right, and weights or tiles."""
+    """What a Conv needs beside input and output: padded rows as int16, and weights or tiles behind them."""
     _, width, channels = source
     row = -(-(layer.pad[2] + width + layer.pad[3]) * channels // 4) * 4
     if method == TILES:

@@ -67,9 +67,7 @@ def measure(sources: Path, options: Sequence[str] = OPTIONS) -> CodeSize:
 
 def deepest(graph: str) -> int:
     """The most stack that any chain of calls takes. Raises SettingsError if a function's stack is not known."""
-    stack = {
-        name: ASSEMBLY_STACK if ASSEMBLY.search(name) else int(size) for name, size, _ in NODE.findall(graph)
-    }
+    stack = {name: ASSEMBLY_STACK if ASSEMBLY.search(name) else int(size) for name, size, _ in NODE.findall(graph)}
     if any(kind != "static" for *_, kind in NODE.findall(graph)):
         raise SettingsError("the stack of the runtime depends on its data; no bound can be stated")
     calls: dict[str, set[str]] = {}
