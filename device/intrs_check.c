@@ -104,6 +104,7 @@ static int tiles_fit(const intrs_look* look, const intrs_conv* conv) {
 
 static int weights_fit(const intrs_look* look, const intrs_conv* conv) {
   if (conv->method > INTRS_TILES) return 0;
+  if (conv->method == INTRS_TILES && !INTRS_WITH_TILES) return 0;
   if (conv->method != INTRS_TILES) return inside(look->header, conv->weights_at, weights_of(look, conv), 1);
   return tiles_fit(look, conv) &&
          inside(look->header, conv->weights_at, (uint64_t)8 * conv->per_group * look->out->channels, 4);

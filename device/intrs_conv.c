@@ -262,6 +262,8 @@ static void run_direct(intrs_conv_work* c) {
   }
 }
 
+#if INTRS_WITH_TILES
+
 /* --- tiles: F(2 x 2, 3 x 3) by Winograd. Four times the sums come out, exactly, because the exporter has proven that
  * they fit 32 bits; what happens in between may wrap. --- */
 
@@ -384,6 +386,8 @@ static void run_tiles(intrs_conv_work* c) {
   }
 }
 
+#endif
+
 void intrs_run_conv(const intrs_work* work) {
   const intrs_conv* conv = (const intrs_conv*)intrs_fields(work->layer);
   intrs_conv_work c;
@@ -399,9 +403,11 @@ void intrs_run_conv(const intrs_work* work) {
   c.weights = (const int8_t*)(work->data + conv->weights_at);
   c.to = intrs_codes(work, c.out);
   c.plain = !conv->twice && !conv->wide && conv->low == -128 && conv->high == 127;
+#if INTRS_WITH_TILES
   if (conv->method == INTRS_TILES) {
     run_tiles(&c);
-  } else {
-    run_direct(&c);
+    return;
   }
+#endif
+  run_direct(&c);
 }

@@ -10,10 +10,6 @@
 
 #include "intrs_data.h"
 
-#if defined(__ARM_FEATURE_SAT)
-#include <arm_acle.h>
-#endif
-
 #ifndef INTRS_KERNELS
 #if defined(__ARM_FEATURE_MVE) && defined(__arm__)
 #define INTRS_KERNELS 2
@@ -24,11 +20,17 @@
 #endif
 #endif
 
+#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+#include <arm_acle.h>
+#endif
+
 /* Loops that are written once for one and for two outputs and places become a function for each, apart from the code
  * around it, so that a small processor's registers are enough. */
 #if defined(__GNUC__)
 #define INTRS_INLINE static inline __attribute__((always_inline))
 #define INTRS_APART static __attribute__((noinline))
+#define INTRS_NAKED static __attribute__((naked, noinline)) /* all of it is assembly */
+#define INTRS_UNUSED __attribute__((unused))
 #define INTRS_COPY __builtin_memcpy /* one instruction for a word, even where memcpy is no builtin */
 #else
 #define INTRS_INLINE static inline
@@ -83,8 +85,10 @@ static inline int32_t intrs_high_plus(int32_t value, int32_t multiplier, int32_t
 
 /* Saturated to int8, in one instruction where there is one. */
 static inline int32_t intrs_saturated_int8(int32_t value) {
-#if defined(__ARM_FEATURE_SAT)
-  return __ssat(value, 8);
+#if defined(__ARM_FEATURE_SAT) /* GCC warns of its own __ssat */
+  int32_t code;
+  __asm__("ssat %0, #8, %1" : "=r"(code) : "r"(value));
+  return code;
 #else
   return intrs_clamp(value, -128, 127);
 #endif
@@ -213,6 +217,8 @@ INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, 
 
 #if INTRS_KERNELS == 2
 
+/* A run, eight values at a time. GCC 12 makes three times as many instructions of the intrinsics. A sum needs an even
+ * register. */
 INTRS_INLINE void intrs_along_one(int32_t* sum, const int8_t* weights, const int16_t* values, uint32_t count) {
   int32_t s = *sum;
   __asm__(
@@ -227,28 +233,8 @@ INTRS_INLINE void intrs_along_one(int32_t* sum, const int8_t* weights, const int
   *sum = s;
 }
 
-/* A run, eight values at a time; the loop counts values, and leaves out lanes beyond the last. GCC 12 makes three times
- * as many instructions of the intrinsics. Sums need even registers. */
 INTRS_INLINE void intrs_along(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
                               const int16_t* second, uint32_t count, int outputs, int places) {
-  if (outputs == 2 && places == 2) {
-    __asm__(
-        "dlstp.16 lr, %[n]\n\t"
-        "1: vldrb.s16 q0, [%[a]], #8\n\t"
-        "vldrh.u16 q2, [%[x]], #16\n\t"
-        "vldrb.s16 q1, [%[b]], #8\n\t"
-        "vmladava.s16 %[s00], q0, q2\n\t"
-        "vldrh.u16 q3, [%[y]], #16\n\t"
-        "vmladava.s16 %[s10], q1, q2\n\t"
-        "vmladava.s16 %[s01], q0, q3\n\t"
-        "vmladava.s16 %[s11], q1, q3\n\t"
-        "letp lr, 1b\n\t"
-        : [s00] "+Te"(sums[0]), [s01] "+Te"(sums[1]), [s10] "+Te"(sums[2]), [s11] "+Te"(sums[3]), [a] "+l"(a),
-          [b] "+l"(b), [x] "+r"(first), [y] "+r"(second)
-        : [n] "r"(count)
-        : "q0", "q1", "q2", "q3", "lr", "memory");
-    return;
-  }
   intrs_along_one(&sums[0], a, first, count);
   if (places == 2) intrs_along_one(&sums[1], a, second, count);
   if (outputs == 2) intrs_along_one(&sums[2], b, first, count);
@@ -284,9 +270,60 @@ INTRS_INLINE void intrs_walk_any(intrs_walk* walk, intrs_sums* to, int outputs, 
 
 typedef void (*intrs_walk_of)(intrs_walk* walk, intrs_sums* sums);
 
+#if INTRS_KERNELS == 2
+
+/* Two outputs at two places in assembly, eight values at a time: the loop counts values, and leaves out lanes beyond
+ * the last. r0 and r1 weights, r2 and r3 values, r4, r6, r8 and r10 sums, r7 the row, r5 rows, r11 values in a run, r9
+ * from the last eight weights read to the next run, r12 the walk. */
+INTRS_NAKED void intrs_walk_22(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  __asm__ volatile(
+      "push {r1, r4-r11, lr}\n\t"
+      "mov r12, r0\n\t"
+      "ldrd r4, r6, [r1]\n\t"
+      "ldrd r8, r10, [r1, #8]\n\t"
+      "ldrd r7, r5, [r12]\n\t"
+      "ldrd r11, r9, [r12, #24]\n\t" /* run, skip */
+      "ldrd r0, r1, [r12, #36]\n\t"  /* weights, next */
+      "add r1, r0\n\t"
+      "rsb r2, r11, #0\n\t"
+      "and r2, r2, #7\n\t"
+      "sub r9, r9, r2\n\t"
+      "1: ldr r3, [r12, #20]\n\t" /* stride */
+      "mov r2, r7\n\t"
+      "add r3, r7, r3, lsl #1\n\t"
+      "dlstp.16 lr, r11\n\t"
+      "2: vldrb.s16 q0, [r0], #8\n\t"
+      "vldrh.u16 q2, [r2], #16\n\t"
+      "vldrb.s16 q1, [r1], #8\n\t"
+      "vmladava.s16 r4, q0, q2\n\t"
+      "vldrh.u16 q3, [r3], #16\n\t"
+      "vmladava.s16 r8, q1, q2\n\t"
+      "vmladava.s16 r6, q0, q3\n\t"
+      "vmladava.s16 r10, q1, q3\n\t"
+      "letp lr, 2b\n\t"
+      "ldrd r2, r3, [r12, #8]\n\t" /* down, end */
+      "add r0, r9\n\t"
+      "add r1, r9\n\t"
+      "add r7, r7, r2, lsl #1\n\t"
+      "cmp r7, r3\n\t"
+      "blo 3f\n\t"
+      "ldr r2, [r12, #16]\n\t" /* wrap */
+      "sub r7, r7, r2, lsl #1\n\t"
+      "3: subs r5, #1\n\t"
+      "bne 1b\n\t"
+      "pop {r1}\n\t"
+      "strd r4, r6, [r1]\n\t"
+      "strd r8, r10, [r1, #8]\n\t"
+      "pop {r4-r11, pc}\n\t");
+}
+
+#else
+
 INTRS_APART void intrs_walk_22(intrs_walk* walk, intrs_sums* sums) {
   intrs_walk_any(walk, sums, 2, 2);
 }
+
+#endif
 
 INTRS_APART void intrs_walk_21(intrs_walk* walk, intrs_sums* sums) {
   intrs_walk_any(walk, sums, 2, 1);
@@ -349,8 +386,18 @@ INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint
 #define INTRS_ODD_FOUR \
   INTRS_FOUR("ldr r8, [r1], #4\n\tldr r9, [r1], #4\n\t", "ldr r8, [r2], #4\n\tldr r9, [r2], #4\n\t")
 
+/* Sixteen values at a time, as long as there are so many. */
+#define INTRS_SIXTEENS(four)   \
+  "subs r3, #16\n\t"           \
+  "blo 3f\n\t"                 \
+  "2:\n\t" four four four four \
+  "subs r3, #16\n\t"           \
+  "bhs 2b\n\t"                 \
+  "3: adds r3, #16\n\t"        \
+  "beq 5f\n\t"
+
 /* The whole walk in one function without compiled code around it, because it needs all registers. */
-#define INTRS_WALK_PAIRS(four)                                         \
+#define INTRS_WALK_PAIRS(many, four)                                   \
   __asm__ volatile(                                                    \
       "push {r0, r1, r4-r11, lr}\n\t"                                  \
       "ldm r1, {r10, r11, r12, lr}\n\t"                                \
@@ -359,15 +406,7 @@ INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint
       "ldr r1, [r3]\n\t"                                               \
       "ldr r9, [r3, #20]\n\t"                                          \
       "1: add r2, r1, r9, lsl #1\n\t"                                  \
-      "ldr r3, [r3, #24]\n\t"                                          \
-      "subs r3, #16\n\t"                                               \
-      "blo 3f\n\t"                                                     \
-      "2:\n\t" four four four four                                     \
-      "subs r3, #16\n\t"                                               \
-      "bhs 2b\n\t"                                                     \
-      "3: adds r3, #16\n\t"                                            \
-      "beq 5f\n\t"                                                     \
-      "4:\n\t" four                                                    \
+      "ldr r3, [r3, #24]\n\t" many "4:\n\t" four                       \
       "subs r3, #4\n\t"                                                \
       "bne 4b\n\t"                                                     \
       "5: ldr r3, [sp]\n\t"                                            \
@@ -387,12 +426,12 @@ INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint
       "add sp, #8\n\t"                                                 \
       "pop {r4-r11, pc}\n\t")
 
-__attribute__((naked, noinline)) static void intrs_walk_pairs_even(intrs_walk* walk, intrs_sums* sums) {
-  INTRS_WALK_PAIRS(INTRS_EVEN_FOUR);
+INTRS_NAKED void intrs_walk_pairs_even(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  INTRS_WALK_PAIRS(INTRS_SIXTEENS(INTRS_EVEN_FOUR), INTRS_EVEN_FOUR);
 }
 
-__attribute__((naked, noinline)) static void intrs_walk_pairs_odd(intrs_walk* walk, intrs_sums* sums) {
-  INTRS_WALK_PAIRS(INTRS_ODD_FOUR);
+INTRS_NAKED void intrs_walk_pairs_odd(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  INTRS_WALK_PAIRS("", INTRS_ODD_FOUR);
 }
 
 #else
@@ -420,13 +459,15 @@ INTRS_APART void intrs_walk_pairs_odd(intrs_walk* walk, intrs_sums* to) {
 
 /* --- tiles --- */
 
+#if INTRS_WITH_TILES
+
 /* Sums for two outputs at two tiles, at each of their 16 places: weights [place][two channels][output][channel of the
  * two], values [place][channel]. */
 #if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
 
-__attribute__((naked, noinline)) static void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* first,
-                                                                   const int16_t* second, uint32_t channels,
-                                                                   intrs_sums* to) {
+INTRS_NAKED void intrs_walk_pairs_tile(INTRS_UNUSED const int16_t* weights, INTRS_UNUSED const int16_t* first,
+                                       INTRS_UNUSED const int16_t* second, INTRS_UNUSED uint32_t channels,
+                                       INTRS_UNUSED intrs_sums* to) {
   __asm__ volatile(
       "mov r12, #16\n\t"
       "push {r3-r12, lr}\n\t"
@@ -479,6 +520,8 @@ INTRS_APART void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* fi
     to->at[3] = s11;
   }
 }
+
+#endif
 
 #endif
 

@@ -56,7 +56,7 @@ from intrs.adaptive import stages_of
 from intrs.certificate import Certifier, least_wins_table
 from intrs.errors import ResultsError, SettingsError
 from intrs.exchange.device import Decisions, build, folder, sizes
-from intrs.exchange.device.convs import LARGEST_SUM, TILES, can_tile, largest_sum, methods_of
+from intrs.exchange.device.convs import DIRECT, LARGEST_SUM, PAIRS, TILES, can_tile, largest_sum, methods_of
 from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
 from intrs.exchange.device.memory import plan_memory
 from intrs.exchange.device.settings import decisions_of
@@ -307,8 +307,8 @@ def test_no_constants_lead_astray(driver: Driver) -> None:
     """Mutations with a digest that fits: refused, or run without a step outside memory or an undefined operation."""
     rng = np.random.default_rng(11)
     commands: list[Command] = []
-    for base, pixels in random_bases(500, 40):
-        data = build(base, decided()).data
+    for base, pixels in (*random_bases(500, 40), *tiled_bases(0, 5)):
+        data = build(base, decided(), ALL_TILES).data
         for _ in range(40):
             wrong = bytearray(data)
             for _ in range(int(rng.integers(1, 4))):
@@ -528,11 +528,11 @@ def test_the_deepest_chain_of_calls() -> None:
         return f'edge: {{ sourcename: "{a}" targetname: "{b}" label: "f.c:1:1" }}\n'
 
     graph = (
-        node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
+        node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 56) + edge("a", "b") + edge("b", "__indirect_call")
     )
-    assert deepest(graph) == 148
+    assert deepest(graph) == 164
     assert deepest(graph + edge("b", "memcpy")) == 172
-    assert deepest(graph + node("f.c:intrs_walk_pairs_odd", 0)) == 156
+    assert deepest(graph.replace("56 bytes", "0 bytes")) == 156  # assembly: at most 48
     with pytest.raises(SettingsError, match="calls itself"):
         deepest(graph + edge("b", "a"))
     with pytest.raises(SettingsError, match="depends on its data"):
@@ -543,10 +543,11 @@ def test_the_shipped_sizes_are_not_too_small() -> None:
     """What is said without a compiler for Cortex-M is what one finds."""
     if not shutil.which(sizes.COMPILER):
         pytest.skip("no compiler for Cortex-M here")
-    found = folder.code_of_runtime()
-    assert found.measured
-    assert found.flash <= sizes.SHIPPED.flash <= found.flash + 2000
-    assert found.stack <= sizes.SHIPPED.stack <= found.stack + 400
+    for tiles, shipped in sizes.SHIPPED.items():
+        found = folder.code_of_runtime(tiles)
+        assert found.measured
+        assert found.flash <= shipped.flash <= found.flash + 2000
+        assert found.stack <= shipped.stack <= found.stack + 400
 
 
 def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
@@ -565,6 +566,58 @@ def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
         subprocess.run(["gcc", *options, str(out / "src/net.c"), str(out / "examples/check/main.c")], check=True)
     assert f"#define NET_DATA_BYTES {len(made.device.constants.data)}u" in (out / "src/net.h").read_text()
     json.loads((out / "library.json").read_text())
+
+
+def test_instructions_are_counted(tmp_path: Path) -> None:
+    """The script works, and what it counts gives the desktop's votes. How many there are is the compiler's affair."""
+    if not shutil.which("qemu-system-arm") or not shutil.which(sizes.COMPILER):
+        pytest.skip("no compiler or no emulator for Cortex-M here")
+    base, out = next(tiled_bases(0, 1))[0], tmp_path / "board"
+    intrs.export(base, out, target="c", sigma="0.25", only="predict", tiles="auto")
+    command = [str(ROOT / "tests/device/instructions.sh"), str(out), "cortex-m4", "cortex-m55"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {core: int(number) for core, number in (line.split() for line in done.stdout.splitlines())}
+    assert found.keys() == {"cortex-m4", "cortex-m55"}
+    assert min(found.values()) > 1000
+
+
+def test_tiles_as_far_as_flash_allows(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "only": "predict"}
+    weights = np.random.default_rng(1).integers(-9, 10, (8, 3, 3, 8))
+    around: dict[str, Any] = {"pad": (1, 1, 1, 1)}
+    layers = conv(0, weights[..., :4], **around), conv(1, weights, **around), scores_of(2, (4, 4, 8))
+    base = network(*layers, channels=4)
+
+    def methods(name: str, **more: Any) -> tuple[int, ...]:
+        made = intrs.export(base, tmp_path / name, **settings, **more).device
+        assert made
+        assert f"#define INTRS_WITH_TILES {int(TILES in made.constants.methods)}" in (
+            (tmp_path / name / "src/intrs_config.h").read_text()
+        )
+        assert ("Conv by tiles" in made.layer_table()) == (TILES in made.constants.methods)
+        return made.constants.methods
+
+    assert methods("none") == (PAIRS, PAIRS, DIRECT)
+    assert methods("few", tiles=4) == (TILES, PAIRS, DIRECT)
+    assert methods("all", tiles="auto") == (TILES, TILES, DIRECT)
+    full = (
+        len(build(base, decisions_of(base, sigma="0.25", only="predict"), 8).data) + folder.code_of_runtime(True).flash
+    )
+    assert methods("fitting", tiles="auto", flash=full) == (TILES, TILES, DIRECT)
+    assert methods("less", tiles="auto", flash=full - 1) == (TILES, PAIRS, DIRECT)
+    assert methods("least", tiles="auto", flash=full - 1500) == (PAIRS, PAIRS, DIRECT)
+    with pytest.raises(SettingsError, match="tiles: expected an integer of at least 0, got 'some'"):
+        methods("some", tiles="some")
+
+
+def test_a_runtime_without_tiles_refuses_them(tmp_path: Path) -> None:
+    bare = Driver.build(tmp_path, COMPILERS[0], "-DINTRS_WITH_TILES=0")
+    base, _ = next(tiled_bases(0, 1))
+    assert [answer[0] for answer in bare.run([Open(build(base).data), Open(build(base, tiles=99).data)])] == [
+        OK,
+        BAD_NETWORK,
+    ]
 
 
 def test_a_device_that_computes_otherwise_is_noticed(tmp_path: Path) -> None:

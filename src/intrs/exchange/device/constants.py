@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from intrs.exchange.device.convs import methods_of
+from intrs.exchange.device.convs import TILES, methods_of
 from intrs.exchange.device.layers import layer_words
 from intrs.exchange.device.memory import ArenaPlan, plan_memory
 from intrs.exchange.device.words import ConstantBlock
@@ -31,6 +31,11 @@ class Constants:
     data: bytes
     layer_bytes: tuple[int, ...]  # of weights, biases, scales and words, by layer
     decision_bytes: int  # of noise and tables
+
+    @property
+    def tiled(self) -> bool:
+        """Whether the runtime needs the code of tiles."""
+        return TILES in self.methods
 
 
 def build(network: Network, decisions: Decisions | None = None, tiles: int = 0) -> Constants:

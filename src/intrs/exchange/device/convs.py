@@ -95,11 +95,9 @@ def packed_weights(layer: Conv, method: int) -> NDArray[np.int8] | NDArray[np.in
 def _tile_weights(weights: NDArray[np.int8]) -> NDArray[np.int16]:
     """[pair of outputs][16 places of a tile][two channels][output of the pair][channel of the two]."""
     outputs, _, _, channels = weights.shape
-    t = KERNEL_TRANSFORM
-    turned = np.einsum("ak,oklc,bl->oabc", t, weights.astype(np.int64), t).reshape(
-        outputs // 2, 2, 16, channels // 2, 2
-    )
-    return turned.transpose(0, 2, 3, 1, 4).astype(np.int16)
+    turned: NDArray[np.int64] = np.einsum("ak,oklc,bl->oabc", KERNEL_TRANSFORM, weights, KERNEL_TRANSFORM)
+    parts = turned.reshape(outputs // 2, 2, 16, channels // 2, 2)
+    return parts.transpose(0, 2, 3, 1, 4).astype(np.int16)
 
 
 def scratch_bytes(layer: Conv, source: Shape, method: int) -> int:

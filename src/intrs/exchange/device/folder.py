@@ -113,8 +113,8 @@ def write_file(
     most_ram, most_flash = parse_bytes(ram, "ram"), parse_bytes(flash, "flash")
     sizes = tile_sizes(network) if tiles == AUTO else [parse_count(tiles, "tiles", least=0)]
     decisions = decisions_of(network, **settings)
-    code = code_of_runtime()
-    constants = _best_that_fits(network, decisions, sizes, code, most_ram, most_flash)
+    constants = _best_that_fits(network, decisions, sizes, most_ram, most_flash)
+    code = code_of_runtime(constants.tiled)
     made = DeviceFolder(constants, decisions, make_vectors(network, decisions), code)
     for name, text in files_of(made):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -123,23 +123,18 @@ def write_file(
 
 
 def _best_that_fits(
-    network: Network,
-    decisions: Decisions,
-    sizes: list[int],
-    code: CodeSize,
-    most_ram: int | None,
-    most_flash: int | None,
+    network: Network, decisions: Decisions, sizes: list[int], most_ram: int | None, most_flash: int | None
 ) -> Constants:
     """The constants with the first of these sizes of tiles that fits. Raises SettingsError if the last does not."""
-    for size in sizes[:-1]:
+    for size in sizes:
         constants = build(network, decisions, size)
         try:
-            _check_fits(constants, decisions, code, most_ram, most_flash)
+            _check_fits(constants, decisions, code_of_runtime(constants.tiled), most_ram, most_flash)
         except SettingsError:
-            continue
-        return constants
-    constants = build(network, decisions, sizes[-1])
-    _check_fits(constants, decisions, code, most_ram, most_flash)
+            if size == sizes[-1]:
+                raise
+        else:
+            break
     return constants
 
 
@@ -201,12 +196,12 @@ def arithmetic_file() -> Path:
 
 
 @cache
-def code_of_runtime() -> CodeSize:
-    """How much flash and stack the runtime takes."""
+def code_of_runtime(tiles: bool = False) -> CodeSize:
+    """How much flash and stack the runtime takes, without or with the code of tiles."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (*runtime_folder().glob("intrs*"), arithmetic_file()):
             shutil.copy(path, folder)
-        return code_size(Path(folder))
+        return code_size(Path(folder), tiles)
 
 
 def files_of(made: DeviceFolder) -> Iterator[tuple[str, str]]:
@@ -231,7 +226,8 @@ def files_of(made: DeviceFolder) -> Iterator[tuple[str, str]]:
 def _config(made: DeviceFolder) -> str:
     return (
         "/* Written by intrs. */\n#ifndef INTRS_CONFIG_H\n#define INTRS_CONFIG_H\n\n"
-        f"#define INTRS_MOST_CLASSES {made.constants.network.classes}\n\n#endif\n"
+        f"#define INTRS_MOST_CLASSES {made.constants.network.classes}\n"
+        f"#define INTRS_WITH_TILES {int(made.constants.tiled)}\n\n#endif\n"
     )
 
 
