@@ -95,6 +95,21 @@ static uint64_t weights_of(const intrs_look* look, const intrs_conv* conv) {
   return (uint64_t)look->out->channels * conv->window.height * intrs_conv_runs(conv) * intrs_conv_run(conv);
 }
 
+static int tiles_fit(const intrs_look* look, const intrs_conv* conv) {
+  const intrs_window* w = &conv->window;
+  return w->height == 3 && w->width == 3 && w->stride_y == 1 && w->stride_x == 1 && w->dilation_y == 1 &&
+         w->dilation_x == 1 && conv->groups == 1 && !conv->by_channel && !conv->wide && conv->per_group % 4 == 0 &&
+         look->out->height % 2 == 0 && look->out->width % 4 == 0 && look->out->channels % 2 == 0;
+}
+
+static int weights_fit(const intrs_look* look, const intrs_conv* conv) {
+  if (conv->method > INTRS_TILES) return 0;
+  if (conv->method == INTRS_TILES && !INTRS_WITH_TILES) return 0;
+  if (conv->method != INTRS_TILES) return inside(look->header, conv->weights_at, weights_of(look, conv), 1);
+  return tiles_fit(look, conv) &&
+         inside(look->header, conv->weights_at, (uint64_t)8 * conv->per_group * look->out->channels, 4);
+}
+
 static int conv_fits(const intrs_look* look) {
   const intrs_conv* conv = (const intrs_conv*)fields(look, 1, sizeof(intrs_conv));
   const int last = look->out == look->tensors + look->header->tensors - 1;
@@ -104,10 +119,8 @@ static int conv_fits(const intrs_look* look) {
   if ((conv->wide != 0) != (last && look->header->wide)) return 0;
   row = ((uint64_t)conv->window.left + input(look, 0)->width + conv->window.right) * input(look, 0)->channels + 3;
   if (row > MOST_ELEMENTS || look->layer->scratch % 4 != 0) return 0;
-  row = intrs_conv_row(conv, input(look, 0));
-  return in_arena(look->header, look->layer->scratch, 2 * (intrs_conv_span(conv) * row + INTRS_CONV_SLACK)) &&
-         inside(look->header, conv->bias_at, look->out->channels, 4) &&
-         inside(look->header, conv->weights_at, weights_of(look, conv), 1);
+  return in_arena(look->header, look->layer->scratch, intrs_conv_scratch(conv, input(look, 0))) &&
+         inside(look->header, conv->bias_at, look->out->channels, 4) && weights_fit(look, conv);
 }
 
 /* Two inputs of one shape, or one of them a single pixel. */

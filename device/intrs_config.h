@@ -7,4 +7,9 @@
 #define INTRS_MOST_CLASSES 64
 #endif
 
+/* 0 leaves the code of Winograd's tiles out: about 1.5 kB. A network that wants them is refused then. */
+#ifndef INTRS_WITH_TILES
+#define INTRS_WITH_TILES 1
+#endif
+
 #endif

@@ -54,10 +54,14 @@ typedef struct {
 
 /* Weights are int8. Where `by_channel` (one input and one output channel per group): [ky][kx][channel]. Otherwise runs
  * of what lies side by side in the input: a whole kernel row if there is one group and no dilation, else the channels
- * of a group. The outputs of a group go in pairs, and the last one alone if their number is odd: [pair][ky][run of the
- * row][four of the run][output of the pair][4] Runs are filled up with zeros to multiples of 4, and every four weights
- * lie in the order 0 2 1 3, so that SXTB16 of a word, and of the word turned by 8 bits, gives the pairs (0, 1) and (2,
- * 3). */
+ * of a group; [output][ky][run of the row][place in the run]. Runs are filled up with zeros to multiples of 4. */
+enum {
+  INTRS_DIRECT = 0,
+  INTRS_PAIRS = 1, /* there is scratch for the weights of two outputs as int16 */
+  INTRS_TILES = 2  /* F(2 x 2, 3 x 3): weights are int16, turned by twice the kernel's matrix,
+                    * [two outputs][16 places][two channels][output of the two][channel of the two] */
+};
+
 typedef struct {
   intrs_window window;
   uint32_t groups, per_group, by_channel;
@@ -65,6 +69,7 @@ typedef struct {
   uint32_t wide, twice;
   uint32_t scales; /* 1, or one per output */
   uint32_t bias_at, multiplier_at, shift_at, weights_at;
+  uint32_t method;
 } intrs_conv;
 
 typedef struct {
@@ -203,6 +208,18 @@ static inline uint32_t intrs_conv_runs(const intrs_conv* conv) { /* in a kernel 
 static inline uint32_t intrs_conv_run(const intrs_conv* conv) { /* weights in a run */
   const uint32_t values = conv->per_group * (intrs_conv_runs(conv) == 1 ? conv->window.width : 1);
   return (values + 3u) & ~3u;
+}
+
+/* Behind the rows: weights of two outputs, or two tiles with 16 places each and their sums. */
+static inline uint64_t intrs_conv_scratch(const intrs_conv* conv, const intrs_tensor* in) { /* bytes */
+  const uint64_t span = conv->method == INTRS_TILES ? 4 : intrs_conv_span(conv);
+  uint64_t values = span * intrs_conv_row(conv, in) + INTRS_CONV_SLACK;
+  if (conv->method == INTRS_PAIRS) {
+    values += (uint64_t)2 * conv->window.height * intrs_conv_runs(conv) * intrs_conv_run(conv);
+  } else if (conv->method == INTRS_TILES) {
+    values += (uint64_t)32 * in->channels + 128;
+  }
+  return 2 * values;
 }
 
 /* --- the parts of the runtime --- */

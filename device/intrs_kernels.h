@@ -1,6 +1,8 @@
 /* The inner loops, behind one switch: INTRS_KERNELS 0 is portable C99 and the meaning of the others, 1 is for the DSP
- * extension of Cortex-M4, M7, M33 and later (two 16-bit products per instruction). Left out, the compiler's target
- * decides. A set gives `intrs_dot` and nothing else; every set equals the portable one bit for bit. */
+ * extension of Cortex-M4, M7, M33 and later (two 16-bit products per instruction), 2 for Helium (Cortex-M55, M85: eight
+ * products). Left out, the compiler's target decides. A set gives `intrs_walk_any`, and where INTRS_PAIRS_OF_WEIGHTS is
+ * 1 also `intrs_walk_pairs`; every set equals the portable one bit for bit. Set 1 compiles for any processor, with C
+ * in place of its instructions, so that tests can see it there. */
 #ifndef INTRS_KERNELS_H
 #define INTRS_KERNELS_H
 
@@ -9,11 +11,17 @@
 #include "intrs_data.h"
 
 #ifndef INTRS_KERNELS
-#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP == 1 && defined(__arm__)
+#if defined(__ARM_FEATURE_MVE) && defined(__arm__)
+#define INTRS_KERNELS 2
+#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP == 1 && defined(__arm__)
 #define INTRS_KERNELS 1
 #else
 #define INTRS_KERNELS 0
 #endif
+#endif
+
+#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+#include <arm_acle.h>
 #endif
 
 /* Loops that are written once for one and for two outputs and places become a function for each, apart from the code
@@ -21,14 +29,42 @@
 #if defined(__GNUC__)
 #define INTRS_INLINE static inline __attribute__((always_inline))
 #define INTRS_APART static __attribute__((noinline))
+#define INTRS_NAKED static __attribute__((naked, noinline)) /* all of it is assembly */
+#define INTRS_UNUSED __attribute__((unused))
+#define INTRS_COPY __builtin_memcpy /* one instruction for a word, even where memcpy is no builtin */
 #else
 #define INTRS_INLINE static inline
 #define INTRS_APART static
+#define INTRS_COPY memcpy
 #endif
 
-/* Sums of products for two outputs at two places at once: [output][place]. */
+/* One product after another, in the order in which they stand: GCC would sum four of them apart, and run out of
+ * registers. */
+#if defined(__GNUC__) && defined(__arm__)
+#define INTRS_IN_ORDER(sum) __asm__("" : "+r"(sum))
+#else
+#define INTRS_IN_ORDER(sum) (void)(sum)
+#endif
+
+/* A walk through a window at one or two places: `rows` runs of values, each times the weights of one or two outputs.
+ * The rows lie in a ring. Steps count values, and weights. Set 1 reads it by these offsets, and uses it up. */
 typedef struct {
-  int32_t at[2][2];
+  const int16_t* first;  /* 0: the run's first value at the first place, in this row */
+  uint32_t rows;         /* 4: to be walked, at least 1 */
+  uint32_t down;         /* 8: from a row to the next */
+  const int16_t* end;    /* 12: rows from here on begin again `wrap` values before */
+  uint32_t wrap;         /* 16 */
+  uint32_t stride;       /* 20: from the first place to the second */
+  uint32_t run;          /* 24: values in a run, a multiple of 4 */
+  uint32_t skip;         /* 28: weights from the end of a run to the one in the next row; twice that in pairs */
+  const int16_t* pairs;  /* 32: weights of two outputs as int16, see intrs_widen */
+  const int8_t* weights; /* 36: of the first output */
+  uint32_t next;         /* 40: weights from the first output to the second */
+} intrs_walk;
+
+/* Sums of products for two outputs at two places: [2 * output + place]. */
+typedef struct {
+  int32_t at[4];
 } intrs_sums;
 
 /* Wraps instead of overflowing. No sum of a network that intrs exported comes near to it. */
@@ -36,165 +72,543 @@ static inline int32_t intrs_plus(int32_t a, int32_t b) {
   return (int32_t)((uint32_t)a + (uint32_t)b);
 }
 
+/* The upper word of a product, and something more. */
+static inline int32_t intrs_high_plus(int32_t value, int32_t multiplier, int32_t more) {
+#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+  int32_t sum;
+  __asm__("smmla %0, %1, %2, %3" : "=r"(sum) : "r"(value), "r"(multiplier), "r"(more));
+  return sum;
+#else
+  return intrs_plus((int32_t)(((int64_t)value * multiplier) >> 32), more);
+#endif
+}
+
+/* Saturated to int8, in one instruction where there is one. */
+static inline int32_t intrs_saturated_int8(int32_t value) {
+#if defined(__ARM_FEATURE_SAT) /* GCC warns of its own __ssat */
+  int32_t code;
+  __asm__("ssat %0, #8, %1" : "=r"(code) : "r"(value));
+  return code;
+#else
+  return intrs_clamp(value, -128, 127);
+#endif
+}
+
 /* intrs_rescale for shifts from 33 on, where the rounding term leaves the lower word of the product alone: one long
  * multiplication and no shift of 64 bits. tests/test_device.py compares the two. */
 static inline int32_t intrs_rescale_high(int32_t value, int32_t multiplier, int shift) {
-  const int32_t high = (int32_t)(((int64_t)value * multiplier) >> 32);
-  return (high + ((int32_t)1 << (shift - 33))) >> (shift - 32);
+  return intrs_high_plus(value, multiplier, (int32_t)1 << (shift - 33)) >> (shift - 32);
 }
 
-#if INTRS_KERNELS == 0
-
-/* Adds `count` products, a multiple of 4, of weights in the order of intrs_data.h and of the values at one or two
- * places. */
-INTRS_INLINE void intrs_dot(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                            uint32_t count, int outputs, int places) {
-  static const uint8_t order[4] = {0, 2, 1, 3};
-  uint32_t i;
-  int k, o;
-  for (i = 0; i < count; i += 4) {
-    for (o = 0; o < outputs; ++o, weights += 4) {
-      for (k = 0; k < 4; ++k) {
-        const int32_t weight = weights[order[k]];
-        sums->at[o][0] = intrs_plus(sums->at[o][0], weight * first[k]);
-        if (places == 2) sums->at[o][1] = intrs_plus(sums->at[o][1], weight * second[k]);
-      }
-    }
-    first += 4;
-    second += places == 2 ? 4 : 0;
-  }
+static inline const int16_t* intrs_row_below(const intrs_walk* walk, const int16_t* row) {
+  row += walk->down;
+  return row < walk->end ? row : row - walk->wrap;
 }
 
-#elif INTRS_KERNELS == 1
+#define INTRS_PAIRS_OF_WEIGHTS (INTRS_KERNELS == 1)
 
-#include <arm_acle.h>
+/* --- four products per output and place --- */
+
+#if INTRS_KERNELS == 1
 
 static inline uint32_t intrs_word(const void* from) {
   uint32_t word;
-  __builtin_memcpy(&word, from, sizeof word); /* one load, even where memcpy is no builtin; places may be odd */
+  INTRS_COPY(&word, from, sizeof word); /* places may be odd */
   return word;
 }
 
-static inline int16x2_t intrs_pair_at(const int16_t* from) {
-  return (int16x2_t)intrs_word(from);
+#if defined(__ARM_FEATURE_DSP)
+
+static inline uint32_t intrs_even_bytes(uint32_t word) {
+  return (uint32_t)__sxtb16((int8x4_t)word);
 }
 
-/* Bytes 1 and 3 of a word as a pair; no compiler here makes one instruction of __sxtb16 and __ror. */
-static inline int16x2_t intrs_odd_bytes(uint32_t word) {
-  int16x2_t pair;
+/* Bytes 1 and 3; no compiler here makes one instruction of __sxtb16 and __ror. */
+static inline uint32_t intrs_odd_bytes(uint32_t word) {
+  uint32_t pair;
   __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word));
   return pair;
 }
 
-/* Four products per output and place. */
-INTRS_INLINE void intrs_dot_4(intrs_sums* s, const int8_t* weights, const int16_t* first, const int16_t* second,
-                              int outputs, int places) {
-  const uint32_t a = intrs_word(weights), b = outputs == 2 ? intrs_word(weights + 4) : 0;
-  int16x2_t wa = __sxtb16((int8x4_t)a), wb = __sxtb16((int8x4_t)b), x = intrs_pair_at(first);
-  s->at[0][0] = __smlad(wa, x, s->at[0][0]);
-  if (outputs == 2) s->at[1][0] = __smlad(wb, x, s->at[1][0]);
-  if (places == 2) {
-    x = intrs_pair_at(second);
-    s->at[0][1] = __smlad(wa, x, s->at[0][1]);
-    if (outputs == 2) s->at[1][1] = __smlad(wb, x, s->at[1][1]);
-  }
-  wa = intrs_odd_bytes(a);
-  wb = intrs_odd_bytes(b);
-  x = intrs_pair_at(first + 2);
-  s->at[0][0] = __smlad(wa, x, s->at[0][0]);
-  if (outputs == 2) s->at[1][0] = __smlad(wb, x, s->at[1][0]);
-  if (places == 2) {
-    x = intrs_pair_at(second + 2);
-    s->at[0][1] = __smlad(wa, x, s->at[0][1]);
-    if (outputs == 2) s->at[1][1] = __smlad(wb, x, s->at[1][1]);
-  }
+static inline uint32_t intrs_lower_halves(uint32_t a, uint32_t b) { /* the first in the lower half */
+  uint32_t both;
+  __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(both) : "r"(a), "r"(b));
+  return both;
 }
 
-/* The same for two outputs at two places, in 17 instructions. LDRD takes the weights of both outputs, which lie at a
- * multiple of 4; compilers add to every pointer apart. */
-INTRS_INLINE void intrs_dot_4_22(intrs_sums* sums, const int8_t** weights, const int16_t** first,
-                                 const int16_t** second) {
-  uint32_t a, b, x, y, t;
-  __asm__(
-      "ldrd %[a], %[b], [%[w]], #8\n\t"
-      "ldr %[x], [%[f]], #4\n\t"
-      "ldr %[y], [%[s]], #4\n\t"
-      "sxtb16 %[t], %[a]\n\t"
-      "smlad %[s00], %[t], %[x], %[s00]\n\t"
-      "smlad %[s01], %[t], %[y], %[s01]\n\t"
-      "sxtb16 %[t], %[b]\n\t"
-      "smlad %[s10], %[t], %[x], %[s10]\n\t"
-      "smlad %[s11], %[t], %[y], %[s11]\n\t"
-      "ldr %[x], [%[f]], #4\n\t"
-      "ldr %[y], [%[s]], #4\n\t"
-      "sxtb16 %[t], %[a], ror #8\n\t"
-      "smlad %[s00], %[t], %[x], %[s00]\n\t"
-      "smlad %[s01], %[t], %[y], %[s01]\n\t"
-      "sxtb16 %[t], %[b], ror #8\n\t"
-      "smlad %[s10], %[t], %[x], %[s10]\n\t"
-      "smlad %[s11], %[t], %[y], %[s11]\n\t"
-      : [w] "+r"(*weights), [f] "+r"(*first), [s] "+r"(*second), [s00] "+r"(sums->at[0][0]), [s01] "+r"(sums->at[0][1]),
-        [s10] "+r"(sums->at[1][0]), [s11] "+r"(sums->at[1][1]), [a] "=&r"(a), [b] "=&r"(b), [x] "=&r"(x), [y] "=&r"(y),
-        [t] "=&r"(t)
-      :
-      : "memory");
+static inline uint32_t intrs_upper_halves(uint32_t a, uint32_t b) {
+  uint32_t both;
+  __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(both) : "r"(b), "r"(a));
+  return both;
 }
 
-INTRS_INLINE void intrs_dot_pairs(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                                  uint32_t count) {
-  const int16_t* end = first + (count & ~15u);
-  intrs_sums s = *sums;
-  while (first != end) {
-    intrs_dot_4_22(&s, &weights, &first, &second);
-    intrs_dot_4_22(&s, &weights, &first, &second);
-    intrs_dot_4_22(&s, &weights, &first, &second);
-    intrs_dot_4_22(&s, &weights, &first, &second);
-  }
-  for (end += count & 15u; first != end;) intrs_dot_4_22(&s, &weights, &first, &second);
-  *sums = s;
-}
-
-INTRS_INLINE void intrs_dot(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                            uint32_t count, int outputs, int places) {
-  intrs_sums s = *sums;
-  if (outputs == 2 && places == 2) {
-    intrs_dot_pairs(sums, weights, first, second, count);
-    return;
-  }
-  for (; count != 0; count -= 4) {
-    intrs_dot_4(&s, weights, first, second, outputs, places);
-    weights += 4 * outputs;
-    first += 4;
-    second += places == 2 ? 4 : 0;
-  }
-  *sums = s;
+static inline int32_t intrs_two(uint32_t a, uint32_t b, int32_t sum) {
+  return __smlad((int16x2_t)a, (int16x2_t)b, sum);
 }
 
 #else
-#error "INTRS_KERNELS: choose 0 (portable) or 1 (Cortex-M with DSP extension)"
+
+static inline uint32_t intrs_even_bytes(uint32_t word) {
+  return (uint16_t)(int8_t)(uint8_t)word | (uint32_t)(uint16_t)(int8_t)(uint8_t)(word >> 16) << 16;
+}
+
+static inline uint32_t intrs_odd_bytes(uint32_t word) {
+  return intrs_even_bytes(word >> 8);
+}
+
+static inline uint32_t intrs_lower_halves(uint32_t a, uint32_t b) {
+  return (a & 0xffffu) | b << 16;
+}
+
+static inline uint32_t intrs_upper_halves(uint32_t a, uint32_t b) {
+  return a >> 16 | (b & 0xffff0000u);
+}
+
+static inline int32_t intrs_two(uint32_t a, uint32_t b, int32_t sum) {
+  const int32_t low = (int16_t)(uint16_t)a * (int16_t)(uint16_t)b;
+  const int32_t high = (int16_t)(uint16_t)(a >> 16) * (int16_t)(uint16_t)(b >> 16);
+  return intrs_plus(sum, intrs_plus(low, high));
+}
+
 #endif
 
-typedef void (*intrs_dot_of)(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                             uint32_t count);
-
-INTRS_APART void intrs_dot_22(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                              uint32_t count) {
-  intrs_dot(sums, weights, first, second, count, 2, 2);
+/* The bytes of a word lie 0 2 and 1 3 after SXTB16, so the values are put into that order. */
+INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
+                             const int16_t* second, int outputs, int places) {
+  const uint32_t wa = intrs_word(a), wb = outputs == 2 ? intrs_word(b) : 0;
+  uint32_t low = intrs_word(first), high = intrs_word(first + 2);
+  uint32_t even = intrs_lower_halves(low, high), odd = intrs_upper_halves(low, high);
+  sums[0] = intrs_two(intrs_odd_bytes(wa), odd, intrs_two(intrs_even_bytes(wa), even, sums[0]));
+  if (outputs == 2) sums[2] = intrs_two(intrs_odd_bytes(wb), odd, intrs_two(intrs_even_bytes(wb), even, sums[2]));
+  if (places == 2) {
+    low = intrs_word(second);
+    high = intrs_word(second + 2);
+    even = intrs_lower_halves(low, high);
+    odd = intrs_upper_halves(low, high);
+    sums[1] = intrs_two(intrs_odd_bytes(wa), odd, intrs_two(intrs_even_bytes(wa), even, sums[1]));
+    if (outputs == 2) sums[3] = intrs_two(intrs_odd_bytes(wb), odd, intrs_two(intrs_even_bytes(wb), even, sums[3]));
+  }
 }
 
-INTRS_APART void intrs_dot_21(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                              uint32_t count) {
-  intrs_dot(sums, weights, first, second, count, 2, 1);
+#elif INTRS_KERNELS == 0
+
+INTRS_INLINE void intrs_one(int32_t sums[4], int32_t a, int32_t b, int32_t x, int32_t y, int outputs, int places) {
+  sums[0] = intrs_plus(sums[0], a * x);
+  INTRS_IN_ORDER(sums[0]);
+  if (outputs == 2) sums[2] = intrs_plus(sums[2], b * x);
+  INTRS_IN_ORDER(sums[2]);
+  if (places == 2) sums[1] = intrs_plus(sums[1], a * y);
+  INTRS_IN_ORDER(sums[1]);
+  if (outputs == 2 && places == 2) sums[3] = intrs_plus(sums[3], b * y);
+  INTRS_IN_ORDER(sums[3]);
 }
 
-INTRS_APART void intrs_dot_12(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                              uint32_t count) {
-  intrs_dot(sums, weights, first, second, count, 1, 2);
+INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
+                             const int16_t* second, int outputs, int places) {
+  intrs_one(sums, a[0], b[0], first[0], second[0], outputs, places);
+  intrs_one(sums, a[1], b[1], first[1], second[1], outputs, places);
+  intrs_one(sums, a[2], b[2], first[2], second[2], outputs, places);
+  intrs_one(sums, a[3], b[3], first[3], second[3], outputs, places);
 }
 
-INTRS_APART void intrs_dot_11(intrs_sums* sums, const int8_t* weights, const int16_t* first, const int16_t* second,
-                              uint32_t count) {
-  intrs_dot(sums, weights, first, second, count, 1, 1);
+#endif
+
+/* --- a whole walk, straight from the weights --- */
+
+#if INTRS_KERNELS == 2
+
+/* A run, eight values at a time. GCC 12 makes three times as many instructions of the intrinsics. A sum needs an even
+ * register. */
+INTRS_INLINE void intrs_along_one(int32_t* sum, const int8_t* weights, const int16_t* values, uint32_t count) {
+  int32_t s = *sum;
+  __asm__(
+      "dlstp.16 lr, %[n]\n\t"
+      "1: vldrb.s16 q0, [%[w]], #8\n\t"
+      "vldrh.u16 q1, [%[x]], #16\n\t"
+      "vmladava.s16 %[s], q0, q1\n\t"
+      "letp lr, 1b\n\t"
+      : [s] "+Te"(s), [w] "+l"(weights), [x] "+r"(values)
+      : [n] "r"(count)
+      : "q0", "q1", "lr", "memory");
+  *sum = s;
 }
+
+INTRS_INLINE void intrs_along(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
+                              const int16_t* second, uint32_t count, int outputs, int places) {
+  intrs_along_one(&sums[0], a, first, count);
+  if (places == 2) intrs_along_one(&sums[1], a, second, count);
+  if (outputs == 2) intrs_along_one(&sums[2], b, first, count);
+  if (outputs == 2 && places == 2) intrs_along_one(&sums[3], b, second, count);
+}
+
+#else
+
+INTRS_INLINE void intrs_along(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
+                              const int16_t* second, uint32_t count, int outputs, int places) {
+  const int8_t* const end = a + count;
+  for (; a != end; a += 4, b += 4, first += 4, second += 4) intrs_four(sums, a, b, first, second, outputs, places);
+}
+
+#endif
+
+INTRS_INLINE void intrs_walk_any(intrs_walk* walk, intrs_sums* to, int outputs, int places) {
+  int32_t sums[4] = {to->at[0], to->at[1], to->at[2], to->at[3]};
+  const int8_t *a = walk->weights, *b = outputs == 2 ? a + walk->next : a;
+  const int16_t* row = walk->first;
+  uint32_t rows;
+  for (rows = walk->rows; rows != 0; --rows) {
+    intrs_along(sums, a, b, row, places == 2 ? row + walk->stride : row, walk->run, outputs, places);
+    a += walk->run + walk->skip;
+    b += walk->run + walk->skip;
+    row = intrs_row_below(walk, row);
+  }
+  to->at[0] = sums[0];
+  to->at[1] = sums[1];
+  to->at[2] = sums[2];
+  to->at[3] = sums[3];
+}
+
+typedef void (*intrs_walk_of)(intrs_walk* walk, intrs_sums* sums);
+
+#if INTRS_KERNELS == 2
+
+/* Two outputs at two places in assembly, eight values at a time: the loop counts values, and leaves out lanes beyond
+ * the last. r0 and r1 weights, r2 and r3 values, r4, r6, r8 and r10 sums, r7 the row, r5 rows, r11 values in a run, r9
+ * from the last eight weights read to the next run, r12 the walk. */
+INTRS_NAKED void intrs_walk_22(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  __asm__ volatile(
+      "push {r1, r4-r11, lr}\n\t"
+      "mov r12, r0\n\t"
+      "ldrd r4, r6, [r1]\n\t"
+      "ldrd r8, r10, [r1, #8]\n\t"
+      "ldrd r7, r5, [r12]\n\t"
+      "ldrd r11, r9, [r12, #24]\n\t" /* run, skip */
+      "ldrd r0, r1, [r12, #36]\n\t"  /* weights, next */
+      "add r1, r0\n\t"
+      "rsb r2, r11, #0\n\t"
+      "and r2, r2, #7\n\t"
+      "sub r9, r9, r2\n\t"
+      "1: ldr r3, [r12, #20]\n\t" /* stride */
+      "mov r2, r7\n\t"
+      "add r3, r7, r3, lsl #1\n\t"
+      "dlstp.16 lr, r11\n\t"
+      "2: vldrb.s16 q0, [r0], #8\n\t"
+      "vldrh.u16 q2, [r2], #16\n\t"
+      "vldrb.s16 q1, [r1], #8\n\t"
+      "vmladava.s16 r4, q0, q2\n\t"
+      "vldrh.u16 q3, [r3], #16\n\t"
+      "vmladava.s16 r8, q1, q2\n\t"
+      "vmladava.s16 r6, q0, q3\n\t"
+      "vmladava.s16 r10, q1, q3\n\t"
+      "letp lr, 2b\n\t"
+      "ldrd r2, r3, [r12, #8]\n\t" /* down, end */
+      "add r0, r9\n\t"
+      "add r1, r9\n\t"
+      "add r7, r7, r2, lsl #1\n\t"
+      "cmp r7, r3\n\t"
+      "blo 3f\n\t"
+      "ldr r2, [r12, #16]\n\t" /* wrap */
+      "sub r7, r7, r2, lsl #1\n\t"
+      "3: subs r5, #1\n\t"
+      "bne 1b\n\t"
+      "pop {r1}\n\t"
+      "strd r4, r6, [r1]\n\t"
+      "strd r8, r10, [r1, #8]\n\t"
+      "pop {r4-r11, pc}\n\t");
+}
+
+#else
+
+INTRS_APART void intrs_walk_22(intrs_walk* walk, intrs_sums* sums) {
+  intrs_walk_any(walk, sums, 2, 2);
+}
+
+#endif
+
+INTRS_APART void intrs_walk_21(intrs_walk* walk, intrs_sums* sums) {
+  intrs_walk_any(walk, sums, 2, 1);
+}
+
+INTRS_APART void intrs_walk_12(intrs_walk* walk, intrs_sums* sums) {
+  intrs_walk_any(walk, sums, 1, 2);
+}
+
+INTRS_APART void intrs_walk_11(intrs_walk* walk, intrs_sums* sums) {
+  intrs_walk_any(walk, sums, 1, 1);
+}
+
+/* --- walks with weights that were widened once for all places of a row --- */
+
+#if INTRS_PAIRS_OF_WEIGHTS
+
+/* `count` weights of two outputs, a multiple of 4, as int16: of every four the first two of each output, then the
+ * others. */
+INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint32_t count) {
+  const int8_t* const end = a + count;
+  for (; a != end; a += 4, b += 4, to += 8) {
+    const uint32_t wa = intrs_word(a), wb = intrs_word(b);
+    const uint32_t even_a = intrs_even_bytes(wa), odd_a = intrs_odd_bytes(wa);
+    const uint32_t even_b = intrs_even_bytes(wb), odd_b = intrs_odd_bytes(wb);
+    uint32_t* words = (uint32_t*)(void*)to;
+    words[0] = intrs_lower_halves(even_a, odd_a);
+    words[1] = intrs_lower_halves(even_b, odd_b);
+    words[2] = intrs_upper_halves(even_a, odd_a);
+    words[3] = intrs_upper_halves(even_b, odd_b);
+  }
+}
+
+#if defined(__ARM_FEATURE_DSP)
+
+/* Sixteen products: r0 weights, r1 and r2 values, r10 to r12 and lr sums. LDM wants values at multiples of 4. */
+#define INTRS_FOUR(first, second)     \
+  "ldmia r0!, {r4-r7}\n\t" first      \
+  "smlad r10, r4, r8, r10\n\t"        \
+  "smlad r12, r5, r8, r12\n\t"        \
+  "smlad r10, r6, r9, r10\n\t"        \
+  "smlad r12, r7, r9, r12\n\t" second \
+  "smlad r11, r4, r8, r11\n\t"        \
+  "smlad lr, r5, r8, lr\n\t"          \
+  "smlad r11, r6, r9, r11\n\t"        \
+  "smlad lr, r7, r9, lr\n\t"
+#define INTRS_FIRST_FOUR /* of new sums */ \
+  "ldmia r0!, {r4-r7}\n\t"                 \
+  "ldmia r1!, {r8, r9}\n\t"                \
+  "smuad r10, r4, r8\n\t"                  \
+  "smuad r12, r5, r8\n\t"                  \
+  "smlad r10, r6, r9, r10\n\t"             \
+  "smlad r12, r7, r9, r12\n\t"             \
+  "ldmia r2!, {r8, r9}\n\t"                \
+  "smuad r11, r4, r8\n\t"                  \
+  "smuad lr, r5, r8\n\t"                   \
+  "smlad r11, r6, r9, r11\n\t"             \
+  "smlad lr, r7, r9, lr\n\t"
+#define INTRS_EVEN_FOUR INTRS_FOUR("ldmia r1!, {r8, r9}\n\t", "ldmia r2!, {r8, r9}\n\t")
+#define INTRS_ODD_FOUR \
+  INTRS_FOUR("ldr r8, [r1], #4\n\tldr r9, [r1], #4\n\t", "ldr r8, [r2], #4\n\tldr r9, [r2], #4\n\t")
+
+/* Sixteen values at a time, as long as there are so many. */
+#define INTRS_SIXTEENS(four)   \
+  "subs r3, #16\n\t"           \
+  "blo 3f\n\t"                 \
+  "2:\n\t" four four four four \
+  "subs r3, #16\n\t"           \
+  "bhs 2b\n\t"                 \
+  "3: adds r3, #16\n\t"        \
+  "beq 5f\n\t"
+
+/* The whole walk in one function without compiled code around it, because it needs all registers. */
+#define INTRS_WALK_PAIRS(many, four)                                   \
+  __asm__ volatile(                                                    \
+      "push {r0, r1, r4-r11, lr}\n\t"                                  \
+      "ldm r1, {r10, r11, r12, lr}\n\t"                                \
+      "mov r3, r0\n\t"                                                 \
+      "ldr r0, [r3, #32]\n\t"                                          \
+      "ldr r1, [r3]\n\t"                                               \
+      "ldr r9, [r3, #20]\n\t"                                          \
+      "1: add r2, r1, r9, lsl #1\n\t"                                  \
+      "ldr r3, [r3, #24]\n\t" many "4:\n\t" four                       \
+      "subs r3, #4\n\t"                                                \
+      "bne 4b\n\t"                                                     \
+      "5: ldr r3, [sp]\n\t"                                            \
+      "ldm r3, {r4-r9}\n\t" /* first, rows, down, end, wrap, stride */ \
+      "subs r5, #1\n\t"                                                \
+      "beq 6f\n\t"                                                     \
+      "add r1, r4, r6, lsl #1\n\t"                                     \
+      "cmp r1, r7\n\t"                                                 \
+      "it hs\n\t"                                                      \
+      "subhs r1, r1, r8, lsl #1\n\t"                                   \
+      "strd r1, r5, [r3]\n\t"                                          \
+      "ldr r4, [r3, #28]\n\t"                                          \
+      "add r0, r0, r4, lsl #2\n\t"                                     \
+      "b 1b\n\t"                                                       \
+      "6: ldr r1, [sp, #4]\n\t"                                        \
+      "stm r1, {r10, r11, r12, lr}\n\t"                                \
+      "add sp, #8\n\t"                                                 \
+      "pop {r4-r11, pc}\n\t")
+
+INTRS_NAKED void intrs_walk_pairs_even(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  INTRS_WALK_PAIRS(INTRS_SIXTEENS(INTRS_EVEN_FOUR), INTRS_EVEN_FOUR);
+}
+
+INTRS_NAKED void intrs_walk_pairs_odd(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
+  INTRS_WALK_PAIRS("", INTRS_ODD_FOUR);
+}
+
+#else
+
+INTRS_APART void intrs_walk_pairs_odd(intrs_walk* walk, intrs_sums* to) {
+  const int16_t *w = walk->pairs, *row = walk->first;
+  uint32_t rows, left;
+  for (rows = walk->rows; rows != 0; --rows, w += 2 * walk->skip, row = intrs_row_below(walk, row)) {
+    const int16_t *first = row, *second = row + walk->stride;
+    for (left = walk->run; left != 0; left -= 2, w += 4, first += 2, second += 2) {
+      const uint32_t a = intrs_word(w), b = intrs_word(w + 2), x = intrs_word(first), y = intrs_word(second);
+      to->at[0] = intrs_two(a, x, to->at[0]);
+      to->at[1] = intrs_two(a, y, to->at[1]);
+      to->at[2] = intrs_two(b, x, to->at[2]);
+      to->at[3] = intrs_two(b, y, to->at[3]);
+    }
+  }
+}
+
+#define intrs_walk_pairs_even intrs_walk_pairs_odd
+
+#endif
+
+#endif
+
+/* --- tiles --- */
+
+#if INTRS_WITH_TILES
+
+/* Sums for two outputs at two tiles, at each of their 16 places: weights [place][two channels][output][channel of the
+ * two], values [place][channel]. */
+#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+
+INTRS_NAKED void intrs_walk_pairs_tile(INTRS_UNUSED const int16_t* weights, INTRS_UNUSED const int16_t* first,
+                                       INTRS_UNUSED const int16_t* second, INTRS_UNUSED uint32_t channels,
+                                       INTRS_UNUSED intrs_sums* to) {
+  __asm__ volatile(
+      "mov r12, #16\n\t"
+      "push {r3-r12, lr}\n\t"
+      "1:\n\t" INTRS_FIRST_FOUR
+      "lsls r4, r3, #28\n\t" /* multiples of 16 go the shorter way */
+      "bne 5f\n\t"
+      "b 3f\n\t"
+      "2:\n\t" INTRS_EVEN_FOUR "3:\n\t" INTRS_EVEN_FOUR INTRS_EVEN_FOUR INTRS_EVEN_FOUR
+      "subs r3, #16\n\t"
+      "bne 2b\n\t"
+      "4: ldr r3, [sp, #44]\n\t" /* to */
+      "ldr r4, [sp, #36]\n\t"    /* places left */
+      "stmia r3!, {r10, r11, r12, lr}\n\t"
+      "str r3, [sp, #44]\n\t"
+      "ldr r3, [sp]\n\t"
+      "subs r4, #1\n\t"
+      "str r4, [sp, #36]\n\t"
+      "bne 1b\n\t"
+      "pop {r3-r12, pc}\n\t"
+      "6:\n\t" INTRS_EVEN_FOUR
+      "5: subs r3, #4\n\t"
+      "bne 6b\n\t"
+      "b 4b\n\t");
+}
+
+#else
+
+INTRS_APART void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* first, const int16_t* second,
+                                       uint32_t channels, intrs_sums* to) {
+  uint32_t place, left;
+  for (place = 0; place < 16; ++place, ++to) {
+    int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0;
+    for (left = channels; left != 0; left -= 2, weights += 4, first += 2, second += 2) {
+      s00 = intrs_plus(s00, weights[0] * first[0]);
+      s10 = intrs_plus(s10, weights[2] * first[0]);
+      s01 = intrs_plus(s01, weights[0] * second[0]);
+      s11 = intrs_plus(s11, weights[2] * second[0]);
+      INTRS_IN_ORDER(s00);
+      INTRS_IN_ORDER(s10);
+      INTRS_IN_ORDER(s01);
+      INTRS_IN_ORDER(s11);
+      s00 = intrs_plus(s00, weights[1] * first[1]);
+      s10 = intrs_plus(s10, weights[3] * first[1]);
+      s01 = intrs_plus(s01, weights[1] * second[1]);
+      s11 = intrs_plus(s11, weights[3] * second[1]);
+    }
+    to->at[0] = s00;
+    to->at[1] = s01;
+    to->at[2] = s10;
+    to->at[3] = s11;
+  }
+}
+
+#endif
+
+#endif
+
+/* Values of one or two channels, added and subtracted at once. They stay within 16 bits: four codes at most. */
+#if INTRS_KERNELS == 1
+
+#define INTRS_LANES 2u
+typedef uint32_t intrs_lanes;
+
+static inline intrs_lanes intrs_load_lanes(const int16_t* from) {
+  return intrs_word(from);
+}
+
+static inline void intrs_store_lanes(int16_t* to, intrs_lanes lanes) {
+  INTRS_COPY(to, &lanes, sizeof lanes);
+}
+
+#if defined(__ARM_FEATURE_DSP)
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return (intrs_lanes)__sadd16((int16x2_t)a, (int16x2_t)b);
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return (intrs_lanes)__ssub16((int16x2_t)a, (int16x2_t)b);
+}
+
+#else
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return ((a + b) & 0xffffu) | ((a >> 16) + (b >> 16)) << 16;
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return ((a - b) & 0xffffu) | ((a >> 16) - (b >> 16)) << 16;
+}
+
+#endif
+
+#else
+
+#define INTRS_LANES 1u
+typedef int32_t intrs_lanes;
+
+static inline intrs_lanes intrs_load_lanes(const int16_t* from) {
+  return *from;
+}
+
+static inline void intrs_store_lanes(int16_t* to, intrs_lanes lanes) {
+  *to = (int16_t)lanes;
+}
+
+static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
+  return a + b;
+}
+
+static inline intrs_lanes intrs_lanes_minus(intrs_lanes a, intrs_lanes b) {
+  return a - b;
+}
+
+#endif
+
+INTRS_INLINE intrs_lanes intrs_combined(const int16_t* a, const int16_t* b, int minus) {
+  const intrs_lanes x = intrs_load_lanes(a), y = intrs_load_lanes(b);
+  return minus ? intrs_lanes_minus(x, y) : intrs_lanes_plus(x, y);
+}
+
+/* --- codes as int16 without zero point --- */
+
+static inline void intrs_widen_codes(int16_t* to, const int8_t* from, uint32_t count, int32_t zero_point) {
+  const int8_t* const end = from + count;
+#if INTRS_KERNELS == 1
+  const uint32_t zero = intrs_lower_halves((uint32_t)zero_point, (uint32_t)zero_point);
+  const int8_t* const whole = from + (count & ~3u);
+  for (; from != whole; from += 4, to += 4) {
+    const uint32_t word = intrs_word(from);
+    const uint32_t even = intrs_lanes_minus(intrs_even_bytes(word), zero);
+    const uint32_t odd = intrs_lanes_minus(intrs_odd_bytes(word), zero);
+    intrs_store_lanes(to, intrs_lower_halves(even, odd));
+    intrs_store_lanes(to + 2, intrs_upper_halves(even, odd));
+  }
+#endif
+  while (from != end) *to++ = (int16_t)(*from++ - zero_point);
+}
+
+#if INTRS_KERNELS < 0 || INTRS_KERNELS > 2
+#error "INTRS_KERNELS: choose 0 (portable), 1 (Cortex-M with DSP extension) or 2 (Helium)"
+#endif
 
 #endif

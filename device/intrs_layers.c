@@ -1,235 +1,9 @@
 /* Every kind of layer, on one sample: core/kernels/scalar.cpp says what each means. Tensors hold int8 codes in the
  * order height, width, channels. The memory plan lets some layers write over their own input, in the order of the loops
  * here: src/intrs/exchange/device/memory.py states what each layer has read by the time it writes. */
-#include "intrs_kernels.h"
+#include "intrs_layers.h"
 
-/* What a layer works on. */
-typedef struct {
-  const uint8_t* data;
-  uint8_t* arena;
-  const intrs_layer* layer;
-  const intrs_tensor* tensors;
-  const intrs_tensor* out;
-} intrs_work;
-
-static const intrs_tensor* input(const intrs_work* work, uint32_t i) {
-  return &work->tensors[intrs_inputs(work->layer)[i]];
-}
-
-static int8_t* codes(const intrs_work* work, const intrs_tensor* tensor) {
-  return (int8_t*)(work->arena + tensor->at);
-}
-
-/* clamp(value + zero_point, low, high) without the sum, which could overflow in a network that nobody checked. */
-static inline int8_t saturated(int32_t value, int32_t zero_point, int32_t low, int32_t high) {
-  return (int8_t)(intrs_clamp(value, low - zero_point, high - zero_point) + zero_point);
-}
-
-/* --- Conv --- */
-
-typedef struct {
-  const intrs_conv* conv;
-  const intrs_tensor *in, *out;
-  const int8_t* codes;
-  int16_t* rows;           /* a ring: row y of the input lies in place y % span */
-  uint32_t row, span;      /* values in a row, rows in the ring */
-  uint32_t first_y, first; /* of the kernel rows that lie inside the input: the first, and its place in the ring */
-  uint32_t count_y;        /* their number */
-  const int32_t *bias, *multiplier;
-  const int8_t *shift, *weights;
-  int8_t* to; /* this row of the output */
-} intrs_conv_work;
-
-/* A row of the input as int16 without zero point. */
-static void widen_row(const intrs_conv_work* c, uint32_t y) {
-  const uint32_t count = c->in->width * c->in->channels;
-  const int8_t* from = c->codes + y * count;
-  int16_t* to = c->rows + (y % c->span) * c->row + c->conv->window.left * c->in->channels;
-  const int32_t zero_point = c->conv->input_zero_point;
-  uint32_t i;
-  for (i = 0; i < count; ++i) to[i] = (int16_t)(from[i] - zero_point);
-}
-
-/* RESCALE of one output, and its first code in this row. */
-typedef struct {
-  int32_t multiplier, low, high, zero_point; /* the clamp is less the zero point */
-  int shift, twice;
-  int8_t* to;
-} intrs_scale;
-
-static intrs_scale scale_of(const intrs_conv_work* c, uint32_t output) {
-  const intrs_conv* conv = c->conv;
-  const uint32_t entry = conv->scales == 1 ? 0 : output;
-  intrs_scale scale;
-  scale.multiplier = c->multiplier[entry];
-  scale.shift = c->shift[entry];
-  scale.twice = conv->twice != 0;
-  scale.zero_point = conv->output_zero_point;
-  scale.low = conv->low - conv->output_zero_point;
-  scale.high = conv->high - conv->output_zero_point;
-  scale.to = c->to + output * (conv->wide ? 4u : 1u);
-  return scale;
-}
-
-/* The code of a sum at place `at`, counted in codes of this output's row. */
-static inline void store(const intrs_scale* s, uint32_t at, int32_t sum) {
-  const int32_t value = s->shift > 32 && !s->twice ? intrs_rescale_high(sum, s->multiplier, s->shift)
-                                                   : intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
-  s->to[at] = (int8_t)(intrs_clamp(value, s->low, s->high) + s->zero_point);
-}
-
-/* A class score, which is not saturated. The last layer has one place, so this is rare. */
-static void store_wide(const intrs_scale* s, uint32_t at, int32_t sum) {
-  const int32_t value = intrs_rescale_as(sum, s->multiplier, s->shift, s->twice);
-  memcpy(s->to + 4 * at, &value, sizeof value);
-}
-
-/* What the places of a row have in common, for one or two outputs of a group. */
-typedef struct {
-  const int8_t* weights; /* of the first kernel row inside the input */
-  const int16_t* values; /* of the first place, in the first row of the ring */
-  uint32_t runs, run;    /* in a kernel row, and weights in each */
-  uint32_t step, stride; /* values from one run to the next, and from one place to the next */
-  uint32_t output, outputs;
-} intrs_conv_pair;
-
-/* One or two places: the window's runs, row by row. */
-static void conv_block(const intrs_conv_work* c, const intrs_conv_pair* p, intrs_dot_of dot, uint32_t x,
-                       intrs_sums* sums) {
-  const int16_t* values = p->values + x * p->stride;
-  const int8_t* weights = p->weights;
-  const uint32_t run = p->run, weights_step = run * p->outputs, wrap = c->span * c->row;
-  const uint32_t down = c->conv->window.dilation_y * c->row;
-  uint32_t k, t, row = c->first * c->row;
-  for (k = 0; k < c->count_y; ++k) {
-    const int16_t* at = values + row;
-    for (t = p->runs; t != 0; --t, weights += weights_step, at += p->step) {
-      dot(sums, weights, at, at + p->stride, run);
-    }
-    row += down;
-    if (row >= wrap) row -= wrap;
-  }
-}
-
-/* The sums of a row, two places at a time, become codes. */
-static void conv_pair(const intrs_conv_work* c, const intrs_conv_pair* p) {
-  const intrs_dot_of one = p->outputs == 2 ? intrs_dot_21 : intrs_dot_11;
-  const intrs_dot_of two = p->outputs == 2 ? intrs_dot_22 : intrs_dot_12;
-  const uint32_t width = c->out->width, channels = c->out->channels;
-  const intrs_scale first = scale_of(c, p->output), second = scale_of(c, p->output + p->outputs - 1);
-  const int32_t bias0 = c->bias[p->output], bias1 = c->bias[p->output + p->outputs - 1];
-  uint32_t x, at = 0;
-  intrs_sums sums;
-  for (x = 0; x < width; x += 2, at += 2 * channels) {
-    sums.at[0][0] = sums.at[0][1] = bias0;
-    sums.at[1][0] = sums.at[1][1] = bias1;
-    conv_block(c, p, x + 1 < width ? two : one, x, &sums);
-    if (c->conv->wide) {
-      store_wide(&first, at, sums.at[0][0]);
-      if (p->outputs == 2) store_wide(&second, at, sums.at[1][0]);
-      continue; /* one place */
-    }
-    store(&first, at, sums.at[0][0]);
-    if (p->outputs == 2) store(&second, at, sums.at[1][0]);
-    if (x + 1 == width) break;
-    store(&first, at + channels, sums.at[0][1]);
-    if (p->outputs == 2) store(&second, at + channels, sums.at[1][1]);
-  }
-}
-
-/* A row of one group: outputs in pairs, the last one alone if their number is odd. */
-static void conv_group(const intrs_conv_work* c, uint32_t group) {
-  const intrs_conv* conv = c->conv;
-  const uint32_t each = c->out->channels / conv->groups, end = (group + 1) * each;
-  intrs_conv_pair p;
-  p.runs = intrs_conv_runs(conv);
-  p.run = intrs_conv_run(conv);
-  p.step = conv->window.dilation_x * c->in->channels;
-  p.stride = conv->window.stride_x * c->in->channels;
-  p.values = c->rows + group * conv->per_group;
-  for (p.output = group * each; p.output < end; p.output += p.outputs) {
-    p.outputs = p.output + 1 < end ? 2 : 1;
-    p.weights = c->weights + (p.output * conv->window.height + p.outputs * c->first_y) * p.runs * p.run;
-    conv_pair(c, &p);
-  }
-}
-
-/* One channel at one place, where every channel has a kernel of its own. */
-static void conv_channel(const intrs_conv_work* c, uint32_t channel, uint32_t x) {
-  const intrs_conv* conv = c->conv;
-  const uint32_t channels = c->in->channels, kernel_row = conv->window.width * channels;
-  const uint32_t step = conv->window.dilation_x * channels;
-  const int8_t* weight = c->weights + c->first_y * kernel_row + channel;
-  int32_t sum = c->bias[channel];
-  intrs_scale scale;
-  uint32_t k, t, place = c->first;
-  for (k = 0; k < c->count_y; ++k) {
-    const int16_t* value = c->rows + place * c->row + x * conv->window.stride_x * channels + channel;
-    for (t = 0; t < conv->window.width; ++t, weight += channels, value += step) {
-      sum = intrs_plus(sum, *weight * *value);
-    }
-    place += conv->window.dilation_y;
-    if (place >= c->span) place -= c->span;
-  }
-  scale = scale_of(c, channel);
-  (conv->wide ? store_wide : store)(&scale, x * channels, sum);
-}
-
-static void conv_row(const intrs_conv_work* c) {
-  uint32_t i, x;
-  if (!c->conv->by_channel) {
-    for (i = 0; i < c->conv->groups; ++i) conv_group(c, i);
-    return;
-  }
-  for (x = 0; x < c->out->width; ++x) {
-    for (i = 0; i < c->out->channels; ++i) conv_channel(c, i, x);
-  }
-}
-
-/* Which rows of the kernel lie inside the input at row `y` of the output: the first tap is `top` above it. */
-static void place_kernel(intrs_conv_work* c, uint32_t y) {
-  const intrs_window* w = &c->conv->window;
-  const uint32_t begin = y * w->stride_y; /* in the padded input */
-  uint32_t end = w->height;
-  c->first_y = begin < w->top ? (w->top - begin + w->dilation_y - 1) / w->dilation_y : 0;
-  if (begin + (w->height - 1) * w->dilation_y >= w->top + c->in->height) {
-    const uint32_t bottom = w->top + c->in->height; /* the first padded row below the input */
-    end = begin < bottom ? (bottom - begin + w->dilation_y - 1) / w->dilation_y : 0;
-  }
-  c->count_y = c->first_y < end ? end - c->first_y : 0;
-  c->first = c->count_y ? (begin + c->first_y * w->dilation_y - w->top) % c->span : 0;
-}
-
-/* The rows of the input below `wanted` are in the ring before any row of the output that needs them is written. */
-static void run_conv(const intrs_work* work) {
-  const intrs_conv* conv = (const intrs_conv*)intrs_fields(work->layer);
-  const intrs_window* w = &conv->window;
-  const uint32_t out_row = work->out->width * work->out->channels * (conv->wide ? 4u : 1u);
-  intrs_conv_work c;
-  uint32_t y, loaded = 0;
-  c.conv = conv;
-  c.in = input(work, 0);
-  c.out = work->out;
-  c.codes = codes(work, c.in);
-  c.rows = (int16_t*)(void*)(work->arena + work->layer->scratch);
-  c.row = intrs_conv_row(conv, c.in);
-  c.span = intrs_conv_span(conv);
-  c.bias = (const int32_t*)intrs_words(work->data, conv->bias_at);
-  c.multiplier = (const int32_t*)intrs_words(work->data, conv->multiplier_at);
-  c.shift = (const int8_t*)(work->data + conv->shift_at);
-  c.weights = (const int8_t*)(work->data + conv->weights_at);
-  c.to = codes(work, c.out);
-  memset(c.rows, 0, sizeof(int16_t) * (c.span * c.row + INTRS_CONV_SLACK));
-  for (y = 0; y < c.out->height; ++y, c.to += out_row) {
-    const uint32_t below = y * w->stride_y + c.span; /* in the padded input */
-    const uint32_t inside = below > w->top ? below - w->top : 0;
-    const uint32_t wanted = inside < c.in->height ? inside : c.in->height;
-    if (loaded + c.span < wanted) loaded = wanted - c.span; /* a stride beyond the kernel leaves rows out */
-    for (; loaded < wanted; ++loaded) widen_row(&c, loaded);
-    place_kernel(&c, y);
-    conv_row(&c);
-  }
-}
+#include <string.h>
 
 /* --- pools --- */
 
@@ -271,14 +45,14 @@ static int32_t total(const int8_t* from, const intrs_tensor* in, intrs_extent ro
 
 static void run_max_pool(const intrs_work* work) {
   const intrs_window* w = &((const intrs_pool*)intrs_fields(work->layer))->window;
-  const intrs_tensor* in = input(work, 0);
-  int8_t* to = codes(work, work->out);
+  const intrs_tensor* in = intrs_input(work, 0);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t y, x, c;
   for (y = 0; y < work->out->height; ++y) {
     const intrs_extent rows = extent(y, w->stride_y, w->height, w->top, in->height);
     for (x = 0; x < work->out->width; ++x) {
       const intrs_extent columns = extent(x, w->stride_x, w->width, w->left, in->width);
-      for (c = 0; c < in->channels; ++c) *to++ = largest(codes(work, in) + c, in, rows, columns);
+      for (c = 0; c < in->channels; ++c) *to++ = largest(intrs_codes(work, in) + c, in, rows, columns);
     }
   }
 }
@@ -286,8 +60,8 @@ static void run_max_pool(const intrs_work* work) {
 static void run_avg_pool(const intrs_work* work) {
   const intrs_pool* pool = (const intrs_pool*)intrs_fields(work->layer);
   const intrs_window* w = &pool->window;
-  const intrs_tensor* in = input(work, 0);
-  int8_t* to = codes(work, work->out);
+  const intrs_tensor* in = intrs_input(work, 0);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t y, x, c, count = 0;
   int32_t multiplier = 0;
   int shift = 0;
@@ -298,8 +72,8 @@ static void run_avg_pool(const intrs_work* work) {
       const uint32_t places = (rows.end - rows.begin) * (columns.end - columns.begin);
       if (places != count) intrs_reciprocal(count = places, &multiplier, &shift); /* a division of 64 bits */
       for (c = 0; c < in->channels; ++c) {
-        const int32_t sum = total(codes(work, in) + c, in, rows, columns, pool->input_zero_point);
-        *to++ = saturated(intrs_rescale(sum, multiplier, shift), pool->output_zero_point, -128, 127);
+        const int32_t sum = total(intrs_codes(work, in) + c, in, rows, columns, pool->input_zero_point);
+        *to++ = intrs_saturated(intrs_rescale(sum, multiplier, shift), pool->output_zero_point, -128, 127);
       }
     }
   }
@@ -315,10 +89,10 @@ typedef struct {
 } intrs_pair;
 
 static intrs_pair pair_of(const intrs_work* work) {
-  const intrs_tensor *a = input(work, 0), *b = input(work, 1);
+  const intrs_tensor *a = intrs_input(work, 0), *b = intrs_input(work, 1);
   intrs_pair pair;
-  pair.a = codes(work, a);
-  pair.b = codes(work, b);
+  pair.a = intrs_codes(work, a);
+  pair.b = intrs_codes(work, b);
   pair.places = work->out->height * work->out->width;
   pair.channels = work->out->channels;
   pair.step_a = a->height == work->out->height && a->width == work->out->width ? pair.channels : 0;
@@ -326,18 +100,20 @@ static intrs_pair pair_of(const intrs_work* work) {
   return pair;
 }
 
+/* A copy of the layer's numbers: stores of codes could change them otherwise, to a compiler. */
 static void run_add(const intrs_work* work) {
-  const intrs_add* add = (const intrs_add*)intrs_fields(work->layer);
-  const uint32_t half = (uint32_t)1 << (add->shift - 1);
+  const intrs_add add = *(const intrs_add*)intrs_fields(work->layer);
+  const uint32_t multiplier_a = (uint32_t)add.multiplier_a, multiplier_b = (uint32_t)add.multiplier_b;
+  const uint32_t half = (uint32_t)1 << (add.shift - 1);
+  const uint32_t all = half - (uint32_t)add.zero_point_a * multiplier_a - (uint32_t)add.zero_point_b * multiplier_b;
+  const int32_t low = add.low - add.output_zero_point, high = add.high - add.output_zero_point;
   intrs_pair pair = pair_of(work);
-  int8_t* to = codes(work, work->out);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t i, c;
   for (i = 0; i < pair.places; ++i, pair.a += pair.step_a, pair.b += pair.step_b) {
     for (c = 0; c < pair.channels; ++c) {
-      const uint32_t a = (uint32_t)(pair.a[c] - add->zero_point_a) * (uint32_t)add->multiplier_a;
-      const uint32_t b = (uint32_t)(pair.b[c] - add->zero_point_b) * (uint32_t)add->multiplier_b;
-      const int32_t sum = (int32_t)(a + b + half);
-      *to++ = saturated(sum >> add->shift, add->output_zero_point, add->low, add->high);
+      const uint32_t a = (uint32_t)pair.a[c] * multiplier_a, b = (uint32_t)pair.b[c] * multiplier_b;
+      *to++ = (int8_t)(intrs_clamp((int32_t)(a + b + all) >> add.shift, low, high) + add.output_zero_point);
     }
   }
 }
@@ -345,13 +121,13 @@ static void run_add(const intrs_work* work) {
 static void run_mul(const intrs_work* work) {
   const intrs_mul* mul = (const intrs_mul*)intrs_fields(work->layer);
   intrs_pair pair = pair_of(work);
-  int8_t* to = codes(work, work->out);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t i, c;
   for (i = 0; i < pair.places; ++i, pair.a += pair.step_a, pair.b += pair.step_b) {
     for (c = 0; c < pair.channels; ++c) {
       const int32_t product = (pair.a[c] - mul->zero_point_a) * (pair.b[c] - mul->zero_point_b);
       const int32_t value = intrs_rescale_as(product, mul->multiplier, mul->shift, mul->twice != 0);
-      *to++ = saturated(value, mul->output_zero_point, mul->low, mul->high);
+      *to++ = intrs_saturated(value, mul->output_zero_point, mul->low, mul->high);
     }
   }
 }
@@ -360,7 +136,7 @@ static void run_scaled_add(const intrs_work* work) {
   const intrs_scaled_add* add = (const intrs_scaled_add*)intrs_fields(work->layer);
   const int32_t unit = (int32_t)1 << add->left_shift;
   intrs_pair pair = pair_of(work);
-  int8_t* to = codes(work, work->out);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t i, c;
   for (i = 0; i < pair.places; ++i, pair.a += pair.step_a, pair.b += pair.step_b) {
     for (c = 0; c < pair.channels; ++c) {
@@ -368,29 +144,29 @@ static void run_scaled_add(const intrs_work* work) {
       const int32_t b = intrs_rescale_twice((pair.b[c] - add->zero_point_b) * unit, add->multiplier_b, add->shift_b);
       const int32_t sum = (int32_t)(add->subtract ? (uint32_t)a - (uint32_t)b : (uint32_t)a + (uint32_t)b);
       const int32_t value = intrs_rescale_twice(sum, add->multiplier_sum, add->shift_sum);
-      *to++ = saturated(value, add->output_zero_point, add->low, add->high);
+      *to++ = intrs_saturated(value, add->output_zero_point, add->low, add->high);
     }
   }
 }
 
 static void run_requantise(const intrs_work* work) {
   const intrs_requantise* layer = (const intrs_requantise*)intrs_fields(work->layer);
-  const int8_t* from = codes(work, input(work, 0));
-  int8_t* to = codes(work, work->out);
+  const int8_t* from = intrs_codes(work, intrs_input(work, 0));
+  int8_t* to = intrs_codes(work, work->out);
   const uint32_t count = intrs_size(work->out);
   uint32_t i;
   for (i = 0; i < count; ++i) {
     const int32_t code = from[i] - layer->input_zero_point;
     const int32_t value = intrs_rescale_as(code, layer->multiplier, layer->shift, layer->twice != 0);
-    to[i] = saturated(value, layer->output_zero_point, layer->low, layer->high);
+    to[i] = intrs_saturated(value, layer->output_zero_point, layer->low, layer->high);
   }
 }
 
 static void run_code_table(const intrs_work* work) {
   const intrs_code_table* table = (const intrs_code_table*)intrs_fields(work->layer);
   const int8_t* results = (const int8_t*)(work->data + table->results_at);
-  const int8_t* from = codes(work, input(work, 0));
-  int8_t* to = codes(work, work->out);
+  const int8_t* from = intrs_codes(work, intrs_input(work, 0));
+  int8_t* to = intrs_codes(work, work->out);
   const uint32_t count = intrs_size(work->out);
   uint32_t i;
   for (i = 0; i < count; ++i) to[i] = results[from[i] + 128];
@@ -402,9 +178,9 @@ static void run_concat(const intrs_work* work) {
   const uint32_t places = work->out->height * work->out->width;
   uint32_t i, place, c, first = 0;
   for (i = 0; i < work->layer->inputs; ++i) {
-    const intrs_tensor* in = input(work, i);
-    const int8_t* from = codes(work, in);
-    int8_t* to = codes(work, work->out) + first;
+    const intrs_tensor* in = intrs_input(work, i);
+    const int8_t* from = intrs_codes(work, in);
+    int8_t* to = intrs_codes(work, work->out) + first;
     for (place = 0; place < places; ++place, to += work->out->channels) {
       for (c = 0; c < in->channels; ++c) to[c] = *from++;
     }
@@ -414,12 +190,12 @@ static void run_concat(const intrs_work* work) {
 
 static void run_pad(const intrs_work* work) {
   const intrs_pad* pad = (const intrs_pad*)intrs_fields(work->layer);
-  const intrs_tensor *in = input(work, 0), *out = work->out;
-  const int8_t* from = codes(work, in);
+  const intrs_tensor *in = intrs_input(work, 0), *out = work->out;
+  const int8_t* from = intrs_codes(work, in);
   uint32_t y, i;
-  memset(codes(work, out), (int)(uint8_t)pad->value, intrs_size(out));
+  memset(intrs_codes(work, out), (int)(uint8_t)pad->value, intrs_size(out));
   for (y = 0; y < in->height; ++y) {
-    int8_t* to = codes(work, out) + ((y + pad->top) * out->width + pad->left) * out->channels;
+    int8_t* to = intrs_codes(work, out) + ((y + pad->top) * out->width + pad->left) * out->channels;
     for (i = 0; i < in->width * in->channels; ++i) to[i] = *from++;
   }
 }
@@ -430,14 +206,14 @@ static uint32_t gathered(const uint8_t* data, uint32_t count, uint32_t at, uint3
 
 static void run_gather(const intrs_work* work) {
   const intrs_gather* gather = (const intrs_gather*)intrs_fields(work->layer);
-  const intrs_tensor* in = input(work, 0);
-  int8_t* to = codes(work, work->out);
+  const intrs_tensor* in = intrs_input(work, 0);
+  int8_t* to = intrs_codes(work, work->out);
   uint32_t y, x, c;
   for (y = 0; y < work->out->height; ++y) {
     const uint32_t row = gathered(work->data, gather->rows, gather->rows_at, y) * in->width;
     for (x = 0; x < work->out->width; ++x) {
       const uint32_t column = gathered(work->data, gather->columns, gather->columns_at, x);
-      const int8_t* from = codes(work, in) + (row + column) * in->channels;
+      const int8_t* from = intrs_codes(work, in) + (row + column) * in->channels;
       for (c = 0; c < work->out->channels; ++c) {
         *to++ = from[gathered(work->data, gather->channels, gather->channels_at, c)];
       }
@@ -450,7 +226,7 @@ static void run_gather(const intrs_work* work) {
 static void run_layer(const intrs_work* work) {
   switch (work->layer->kind) {
     case INTRS_CONV:
-    case INTRS_CONV_DOUBLE: run_conv(work); break;
+    case INTRS_CONV_DOUBLE: intrs_run_conv(work); break;
     case INTRS_ADD: run_add(work); break;
     case INTRS_MAX_POOL: run_max_pool(work); break;
     case INTRS_AVG_POOL: run_avg_pool(work); break;

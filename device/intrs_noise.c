@@ -11,30 +11,38 @@ static uint32_t rotated(uint32_t value, int by) {
   return value << by | value >> (32 - by);
 }
 
-static void quarter_round(uint32_t s[16], int a, int b, int c, int d) { /* RFC 8439, 2.1 */
-  s[a] += s[b];
-  s[d] = rotated(s[d] ^ s[a], 16);
-  s[c] += s[d];
-  s[b] = rotated(s[b] ^ s[c], 12);
-  s[a] += s[b];
-  s[d] = rotated(s[d] ^ s[a], 8);
-  s[c] += s[d];
-  s[b] = rotated(s[b] ^ s[c], 7);
-}
+/* RFC 8439, 2.1; a macro, because no compiler may make a call of it. */
+#define QUARTER_ROUND(a, b, c, d) \
+  a += b;                         \
+  d = rotated(d ^ a, 16);         \
+  c += d;                         \
+  b = rotated(b ^ c, 12);         \
+  a += b;                         \
+  d = rotated(d ^ a, 8);          \
+  c += d;                         \
+  b = rotated(b ^ c, 7)
 
+/* The sixteen words are more than most processors have registers for; GCC keeps most of them there anyway. */
 void intrs_chacha20(const uint32_t input[16], uint32_t output[16]) {
+  uint32_t a0 = input[0], a1 = input[1], a2 = input[2], a3 = input[3];
+  uint32_t b0 = input[4], b1 = input[5], b2 = input[6], b3 = input[7];
+  uint32_t c0 = input[8], c1 = input[9], c2 = input[10], c3 = input[11];
+  uint32_t d0 = input[12], d1 = input[13], d2 = input[14], d3 = input[15];
   int round, i;
-  for (i = 0; i < 16; ++i) output[i] = input[i];
   for (round = 0; round < 10; ++round) {
-    quarter_round(output, 0, 4, 8, 12);
-    quarter_round(output, 1, 5, 9, 13);
-    quarter_round(output, 2, 6, 10, 14);
-    quarter_round(output, 3, 7, 11, 15);
-    quarter_round(output, 0, 5, 10, 15);
-    quarter_round(output, 1, 6, 11, 12);
-    quarter_round(output, 2, 7, 8, 13);
-    quarter_round(output, 3, 4, 9, 14);
+    QUARTER_ROUND(a0, b0, c0, d0);
+    QUARTER_ROUND(a1, b1, c1, d1);
+    QUARTER_ROUND(a2, b2, c2, d2);
+    QUARTER_ROUND(a3, b3, c3, d3);
+    QUARTER_ROUND(a0, b1, c2, d3);
+    QUARTER_ROUND(a1, b2, c3, d0);
+    QUARTER_ROUND(a2, b3, c0, d1);
+    QUARTER_ROUND(a3, b0, c1, d2);
   }
+  output[0] = a0, output[1] = a1, output[2] = a2, output[3] = a3;
+  output[4] = b0, output[5] = b1, output[6] = b2, output[7] = b3;
+  output[8] = c0, output[9] = c1, output[10] = c2, output[11] = c3;
+  output[12] = d0, output[13] = d1, output[14] = d2, output[15] = d3;
   for (i = 0; i < 16; ++i) output[i] += input[i];
 }
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from device_cases import BAD_INPUT, SHIPPED, Case, check, golden_cases, random_cases, shipped_case
+from device_cases import BAD_INPUT, SHIPPED, Case, check, golden_cases, random_cases, shipped_case, tiled_cases
 from device_driver import INCLUDES, ROOT, RUNTIME, answers, told
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ class Board:
         return self.compiler.removesuffix("gcc") + name
 
 
-def cortex(machine: str, cpu: str, ram: int, kernels: tuple[str, ...] = ("", "0")) -> Board:
+def cortex(machine: str, cpu: str, ram: int, kernels: tuple[str, ...] = ("", "0"), *, helium: bool = False) -> Board:
     options = (f"-mcpu={cpu}", "-mthumb", "-mfloat-abi=soft")
+    if helium:  # its registers are those of floats; +nofp leaves floats themselves out
+        options = (f"-mcpu={cpu}+nofp", "-mthumb", "-mfloat-abi=softfp")
     link = (f"-Wl,--defsym=RAM={ram:#x}", *NEWLIB)
     return Board(cpu, "arm-none-eabi-gcc", options, link, ("qemu-system-arm", "-M", machine), kernels)
 
@@ -76,7 +78,7 @@ BOARDS = (
     cortex("mps2-an385", "cortex-m3", 0x20000000, ("",)),
     cortex("mps2-an386", "cortex-m4", 0x20000000),
     cortex("mps2-an500", "cortex-m7", 0x20000000),
-    cortex("mps3-an547", "cortex-m55", 0x21000000),
+    cortex("mps3-an547", "cortex-m55", 0x21000000, ("", "0", "1"), helium=True),
     Board(
         "rv32imac",
         "riscv64-unknown-elf-gcc",
@@ -129,8 +131,9 @@ def emulate(board: Board, image: Path) -> subprocess.CompletedProcess[str]:
 
 
 def small_cases(networks: int, golden: int) -> list[Case]:
-    """Bad input, random networks, and the golden file with at most so many samples of each entry."""
-    return [*(made() for made in BAD_INPUT), *random_cases(0, networks), *golden_cases(golden)]
+    """Bad input, random networks, layers by tiles, and the golden file with at most so many samples of each entry."""
+    tiles = tiled_cases(0, networks // 4)
+    return [*(made() for made in BAD_INPUT), *random_cases(0, networks), *tiles, *golden_cases(golden)]
 
 
 def shipped_cases(samples: int) -> Iterator[Case]:

@@ -24,7 +24,7 @@ from device_driver import (
     OpenIn,
     Restore,
 )
-from layers import conv, network
+from layers import conv, network, scores_of, twice
 from random_networks import random_network
 from test_votes import GOLDEN, golden_base
 
@@ -35,6 +35,7 @@ from intrs.certificate import Certifier
 from intrs.data import open_data
 from intrs.exchange.device import Decisions, build
 from intrs.exchange.device.decisions import Certifying, Predicting, Stopping
+from intrs.network import Rescale
 from intrs.noise import Noise
 from intrs.smooth import Smooth
 from intrs.votes import SELECTION, Samples, content_index, count
@@ -101,16 +102,65 @@ def random_bases(first: int, number: int) -> Iterator[tuple[Network, Any]]:
 
 def random_cases(first: int, number: int) -> Iterator[Case]:
     """Random networks: scores without noise and votes under it."""
-    noise = Noise.discrete("0.25")
     for i, (base, pixels) in enumerate(random_bases(first, number), first):
-        made = build(base, Decisions(noise))
-        scores = base.scores(pixels[None].astype(np.int32))[0].tolist()
-        counts = count(base, pixels, noise, Samples(SEED, 7, SELECTION + 3, 2), threads=1).counts
-        yield Case(
-            f"random network {i}",
-            [Open(made.data), Classify(pixels), CountVotes(pixels, SEED, 7, SELECTION + 3, 2)],
-            [[OK, made.plan.size], [OK, int(np.argmax(scores)), *scores], voted(counts)],
-        )
+        yield scored_case(f"random network {i}", base, pixels)
+
+
+def scored_case(name: str, base: Network, pixels: Any, tiles: int = 0) -> Case:
+    """Scores without noise and votes under it."""
+    noise = Noise.discrete("0.25")
+    made = build(base, Decisions(noise), tiles)
+    scores = base.scores(pixels[None].astype(np.int32))[0].tolist()
+    counts = count(base, pixels, noise, Samples(SEED, 7, SELECTION + 3, 2), threads=1).counts
+    return Case(
+        name,
+        [Open(made.data), Classify(pixels), CountVotes(pixels, SEED, 7, SELECTION + 3, 2)],
+        [[OK, made.plan.size], [OK, int(np.argmax(scores)), *scores], voted(counts)],
+    )
+
+
+ALL_TILES = 10**6  # however many channels there are
+
+
+def tiled_bases(first: int, number: int) -> Iterator[tuple[Network, Any]]:
+    """Networks of these seeds that begin with a layer that tiles can compute, with an image each."""
+    for seed in range(first, first + number):
+        rng = np.random.default_rng(seed)
+        base = tiled_network(rng)
+        yield base, rng.integers(0, 256, base.input_shape).astype(np.uint8)
+
+
+def tiled_cases(first: int, number: int) -> Iterator[Case]:
+    """The same, by tiles."""
+    for i, (base, pixels) in enumerate(tiled_bases(first, number), first):
+        yield scored_case(f"tiles {i}", base, pixels, ALL_TILES)
+
+
+def tiled_network(rng: np.random.Generator) -> Network:
+    """A 3 x 3 layer that tiles can compute, and one that scores what comes out."""
+    channels, outputs = 4 * int(rng.integers(1, 9)), 2 * int(rng.integers(1, 5))
+    top, left = int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    height, width = 2 * int(rng.integers(1, 4)), 4 * int(rng.integers(1, 3))
+    bottom = int(rng.integers(max(0, 2 - height - top), 3 - min(top, 2)))
+    bottom, right = max(bottom, 0), int(rng.integers(0, 3 - min(left, 2)))
+    source = height + 2 - top - bottom, width + 2 - left - right
+    layer = conv(
+        0,
+        rng.integers(-128, 128, (outputs, 3, 3, channels)),
+        pad=(top, bottom, left, right),
+        bias=rng.integers(-30_000, 30_000, outputs).astype(np.int32),
+        input_zero_point=int(rng.integers(-128, 128)),
+        output_zero_point=int(rng.integers(-128, 128)),
+        rescale=Rescale(
+            rng.integers(2**30, 2**31, outputs).astype(np.int32), rng.integers(36, 42, outputs).astype(np.int8)
+        ),
+        clamp=(-128, 127) if rng.random() < 0.6 else (-100, int(rng.integers(-90, 128))),
+    )
+    layers = (
+        twice(layer) if rng.random() < 0.3 else layer,
+        scores_of(1, (height, width, outputs), seed=int(rng.integers(100))),
+    )
+    return network(*layers, height=source[0], width=source[1], channels=channels)
 
 
 def golden_cases(most: int | None = None) -> Iterator[Case]:

@@ -6,12 +6,14 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from device_cases import (
+    ALL_TILES,
     BAD_HASH,
     BAD_INPUT,
     BAD_NETWORK,
@@ -26,6 +28,8 @@ from device_cases import (
     random_bases,
     random_cases,
     shipped_case,
+    tiled_bases,
+    tiled_cases,
     tiny,
 )
 from device_driver import (
@@ -35,8 +39,10 @@ from device_driver import (
     SANITIZERS,
     WARNINGS,
     Driver,
+    Open,
 )
 from fuzz_device import changed, run_batch
+from layers import conv, network, scores_of
 from test_votes import golden_base
 
 import intrs
@@ -44,6 +50,7 @@ from intrs.adaptive import stages_of
 from intrs.certificate import Certifier, least_wins_table
 from intrs.errors import ResultsError, SettingsError
 from intrs.exchange.device import Decisions, build, folder, sizes
+from intrs.exchange.device.convs import DIRECT, LARGEST_SUM, PAIRS, TILES, can_tile, largest_sum, methods_of
 from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
 from intrs.exchange.device.memory import plan_memory
 from intrs.exchange.device.settings import decisions_of
@@ -52,18 +59,25 @@ from intrs.network import KINDS
 from intrs.noise import Noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STANDARDS = ("-std=c99", "-std=c11", "-xc++ -std=c++17")
 RANDOM_NETWORKS = 220
+KERNELS = (0, 1)  # portable, and that of the DSP extension with C in place of its instructions
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
     """With sanitizers: slow, and nothing stays hidden."""
     return Driver.build(tmp_path_factory.mktemp("driver"), COMPILERS[0], *SANITIZERS)
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    """The loops for the DSP extension, with sanitizers."""
+    return Driver.build(tmp_path_factory.mktemp("paired"), COMPILERS[0], *SANITIZERS, "-DINTRS_KERNELS=1")
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +119,41 @@ def test_golden_votes(fast: Driver) -> None:
         check(case, fast.run(case.commands))
 
 
-def test_random_networks_of_every_kind(driver: Driver) -> None:
+@pytest.mark.parametrize("loops", ["driver", "paired"])
+def test_random_networks_of_every_kind(loops: str, request: pytest.FixtureRequest) -> None:
     """Scores without noise and votes under it; every kind occurs often."""
-    cases = list(random_cases(0, RANDOM_NETWORKS))
+    run_all(request.getfixturevalue(loops), random_cases(0, RANDOM_NETWORKS))
+    kinds = Counter(kind for base, _ in random_bases(0, RANDOM_NETWORKS) for kind in {x.KIND for x in base.layers})
+    assert all(kinds[kind] >= 20 for kind in KINDS), kinds
+
+
+def run_all(driver: Driver, made: Iterable[Case]) -> None:
+    """All cases in one run of the driver."""
+    cases = list(made)
     lines = iter(driver.run([command for case in cases for command in case.commands]))
     for case in cases:
         check(case, [next(lines) for _ in case.commands])
-    kinds = Counter(kind for base, _ in random_bases(0, RANDOM_NETWORKS) for kind in {x.KIND for x in base.layers})
-    assert all(kinds[kind] >= 20 for kind in KINDS), kinds
+
+
+@pytest.mark.parametrize("loops", ["driver", "paired"])
+def test_tiles(loops: str, request: pytest.FixtureRequest) -> None:
+    """F(2 x 2, 3 x 3) on random layers, with every padding, zero point, clamp and rounding."""
+    assert all(methods_of(base, ALL_TILES)[0] == TILES for base, _ in tiled_bases(0, 60))
+    run_all(request.getfixturevalue(loops), tiled_cases(0, 60))
+
+
+def test_tiles_only_where_they_are_exact() -> None:
+    """Not beyond 2^29, where four times the sum would not fit 32 bits, and not for other kernels."""
+    small = conv(0, np.full((2, 3, 3, 4), 127), pad=(1, 1, 1, 1))
+    assert can_tile(small, (4, 4, 2))
+    most = LARGEST_SUM - largest_sum(small)
+    assert can_tile(replace(small, bias=np.array([most, -most], np.int32)), (4, 4, 2))
+    assert not can_tile(replace(small, bias=np.array([0, most + 1], np.int32)), (4, 4, 2))
+    assert not can_tile(replace(small, stride=(2, 1)), (4, 4, 2))
+    assert not can_tile(replace(small, dilation=(1, 2)), (4, 4, 2))
+    assert not can_tile(conv(0, np.zeros((2, 3, 3, 6))), (4, 4, 2))
+    assert not can_tile(small, (3, 4, 2))
+    assert not can_tile(small, (4, 6, 2))
 
 
 def test_layers_that_write_over_their_input_are_among_them() -> None:
@@ -258,7 +299,10 @@ def test_bad_input_is_refused(made: Callable[[], Case], driver: Driver) -> None:
 
 def test_no_constants_and_no_saved_run_lead_astray(driver: Driver) -> None:
     """Changed, most with a digest that fits: refused, or run without a step outside memory or undefined operation."""
-    bases = [(build(base, decided()).data, pixels) for base, pixels in random_bases(500, 40)]
+    bases = [
+        (build(base, decided(), ALL_TILES).data, pixels)
+        for base, pixels in (*random_bases(500, 40), *tiled_bases(0, 5))
+    ]
     outcomes = run_batch(driver, changed(bases, 1600, np.random.default_rng(11)))
     assert {OK, TRUNCATED, BAD_HASH, BAD_NETWORK, BAD_RUN} <= set(outcomes)
 
@@ -307,26 +351,42 @@ static void check_all_values(int32_t multiplier, int shift) {
 }
 
 /* Every weight with every value, in each place of a word. */
+static void check_sums(const intrs_sums* sums, int weight, int value) {
+  check(sums->at[0] == weight * value && sums->at[1] == -weight * value, "first output");
+  check(sums->at[2] == ~weight * value && sums->at[3] == -(~weight * value), "second output");
+}
+
+static void check_walk(const int8_t weights[8], const int16_t values[8], int weight, int value) {
+  intrs_walk walk = {values, 1, 0, values + 8, 0, 4, 4, 0, 0, weights, 4};
+  intrs_sums sums = {{0, 0, 0, 0}};
+#if INTRS_PAIRS_OF_WEIGHTS
+  int32_t pairs[4];
+#endif
+  intrs_walk_22(&walk, &sums);
+  check_sums(&sums, weight, value);
+#if INTRS_PAIRS_OF_WEIGHTS
+  intrs_widen((int16_t*)pairs, weights, weights + 4, 4);
+  memset(&sums, 0, sizeof sums);
+  walk.pairs = (int16_t*)pairs;
+  intrs_walk_pairs_even(&walk, &sums);
+  check_sums(&sums, weight, value);
+#endif
+}
+
 static void check_dot(void) {
-  static const uint8_t order[4] = {0, 2, 1, 3};
   int weight, value, k;
   for (weight = -128; weight <= 127; ++weight) {
     for (value = -255; value <= 255; ++value) {
       for (k = 0; k < 4; ++k) {
         int8_t weights[8];
-        int16_t first[4], second[4];
-        intrs_sums sums;
+        int16_t values[8], *second = values + 4;
         memset(weights, 0, sizeof weights);
-        memset(first, 0, sizeof first);
-        memset(second, 0, sizeof second);
-        memset(&sums, 0, sizeof sums);
-        weights[order[k]] = (int8_t)weight;
-        weights[4 + order[k]] = (int8_t)~weight;
-        first[k] = (int16_t)value;
+        memset(values, 0, sizeof values);
+        weights[k] = (int8_t)weight;
+        weights[4 + k] = (int8_t)~weight;
+        values[k] = (int16_t)value;
         second[k] = (int16_t)-value;
-        intrs_dot_22(&sums, weights, first, second, 4);
-        check(sums.at[0][0] == weight * value && sums.at[0][1] == -weight * value, "first output");
-        check(sums.at[1][0] == ~weight * value && sums.at[1][1] == -(~weight * value), "second output");
+        check_walk(weights, values, weight, value);
       }
     }
   }
@@ -357,11 +417,15 @@ int main(void) {
 """
 
 
-def test_primitives_in_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_primitives_in_full(kernels: int, tmp_path: Path) -> None:
     """Products of all weights and values; RESCALE by its upper word, for a third of all sums."""
     (tmp_path / "primitives.c").write_text(PRIMITIVES)
     sources = [str(tmp_path / "primitives.c"), *(str(p) for p in RUNTIME)]
-    subprocess.run(["gcc", "-std=c99", "-O2", *INCLUDES, *sources, "-o", str(tmp_path / "run")], check=True)
+    subprocess.run(
+        ["gcc", "-std=c99", "-O2", f"-DINTRS_KERNELS={kernels}", *INCLUDES, *sources, "-o", str(tmp_path / "run")],
+        check=True,
+    )
     done = subprocess.run([str(tmp_path / "run")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[:500]
 
@@ -373,7 +437,7 @@ def test_memory_of_the_shipped_networks() -> None:
     """The figures of docs/devices.md: the arena, and the constants without tables."""
     for name, most in (("resnet8-sigma0.25", 88_000), ("resnet20-sigma0.25", 290_000)):
         made = build(intrs.load(name))
-        assert made.plan.size == 36_040
+        assert made.plan.size == 36_616
         assert len(made.data) < most
 
 
@@ -448,9 +512,12 @@ def test_the_deepest_chain_of_calls() -> None:
     def edge(a: str, b: str) -> str:
         return f'edge: {{ sourcename: "{a}" targetname: "{b}" label: "f.c:1:1" }}\n'
 
-    graph = node("a", 8) + node("b", 100) + node("f.c:intrs_dot_22", 40) + edge("a", "b") + edge("b", "__indirect_call")
-    assert deepest(graph) == 148
+    graph = (
+        node("a", 8) + node("b", 100) + node("f.c:intrs_walk_22", 56) + edge("a", "b") + edge("b", "__indirect_call")
+    )
+    assert deepest(graph) == 164
     assert deepest(graph + edge("b", "memcpy")) == 172
+    assert deepest(graph.replace("56 bytes", "0 bytes")) == 156  # assembly: at most 48
     with pytest.raises(SettingsError, match="calls itself"):
         deepest(graph + edge("b", "a"))
     with pytest.raises(SettingsError, match="depends on its data"):
@@ -461,10 +528,11 @@ def test_the_shipped_sizes_are_not_too_small() -> None:
     """What is said without a compiler for Cortex-M is what one finds."""
     if not shutil.which(sizes.COMPILER):
         pytest.skip("no compiler for Cortex-M here")
-    found = folder.code_of_runtime()
-    assert found.measured
-    assert found.flash <= sizes.SHIPPED.flash <= found.flash + 2000
-    assert found.stack <= sizes.SHIPPED.stack <= found.stack + 400
+    for tiles, shipped in sizes.SHIPPED.items():
+        found = folder.code_of_runtime(tiles)
+        assert found.measured
+        assert found.flash <= shipped.flash <= found.flash + 2000
+        assert found.stack <= shipped.stack <= found.stack + 400
 
 
 def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
@@ -483,6 +551,58 @@ def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
         subprocess.run(["gcc", *options, str(out / "src/net.c"), str(out / "examples/check/main.c")], check=True)
     assert f"#define NET_DATA_BYTES {len(made.device.constants.data)}u" in (out / "src/net.h").read_text()
     json.loads((out / "library.json").read_text())
+
+
+def test_instructions_are_counted(tmp_path: Path) -> None:
+    """The script works, and what it counts gives the desktop's votes. How many there are is the compiler's affair."""
+    if not shutil.which("qemu-system-arm") or not shutil.which(sizes.COMPILER):
+        pytest.skip("no compiler or no emulator for Cortex-M here")
+    base, out = next(tiled_bases(0, 1))[0], tmp_path / "board"
+    intrs.export(base, out, target="c", sigma="0.25", only="predict", tiles="auto")
+    command = [str(ROOT / "tests/device/instructions.sh"), str(out), "cortex-m4", "cortex-m55"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {core: int(number) for core, number in (line.split() for line in done.stdout.splitlines())}
+    assert found.keys() == {"cortex-m4", "cortex-m55"}
+    assert min(found.values()) > 1000
+
+
+def test_tiles_as_far_as_flash_allows(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "only": "predict"}
+    weights = np.random.default_rng(1).integers(-9, 10, (8, 3, 3, 8))
+    around: dict[str, Any] = {"pad": (1, 1, 1, 1)}
+    layers = conv(0, weights[..., :4], **around), conv(1, weights, **around), scores_of(2, (4, 4, 8))
+    base = network(*layers, channels=4)
+
+    def methods(name: str, **more: Any) -> tuple[int, ...]:
+        made = intrs.export(base, tmp_path / name, **settings, **more).device
+        assert made
+        assert f"#define INTRS_WITH_TILES {int(TILES in made.constants.methods)}" in (
+            (tmp_path / name / "src/intrs_config.h").read_text()
+        )
+        assert ("Conv by tiles" in made.layer_table()) == (TILES in made.constants.methods)
+        return made.constants.methods
+
+    assert methods("none") == (PAIRS, PAIRS, DIRECT)
+    assert methods("few", tiles=4) == (TILES, PAIRS, DIRECT)
+    assert methods("all", tiles="auto") == (TILES, TILES, DIRECT)
+    full = (
+        len(build(base, decisions_of(base, sigma="0.25", only="predict"), 8).data) + folder.code_of_runtime(True).flash
+    )
+    assert methods("fitting", tiles="auto", flash=full) == (TILES, TILES, DIRECT)
+    assert methods("less", tiles="auto", flash=full - 1) == (TILES, PAIRS, DIRECT)
+    assert methods("least", tiles="auto", flash=full - 1500) == (PAIRS, PAIRS, DIRECT)
+    with pytest.raises(SettingsError, match="tiles: expected an integer of at least 0, got 'some'"):
+        methods("some", tiles="some")
+
+
+def test_a_runtime_without_tiles_refuses_them(tmp_path: Path) -> None:
+    bare = Driver.build(tmp_path, COMPILERS[0], "-DINTRS_WITH_TILES=0")
+    base, _ = next(tiled_bases(0, 1))
+    assert [answer[0] for answer in bare.run([Open(build(base).data), Open(build(base, tiles=99).data)])] == [
+        OK,
+        BAD_NETWORK,
+    ]
 
 
 def test_a_device_that_computes_otherwise_is_noticed(tmp_path: Path) -> None:

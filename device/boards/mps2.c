@@ -49,6 +49,10 @@ void board_fault(void) {
 
 void board_reset(void) {
   uint32_t *from = &link_data_from, *to = &link_data;
+#if defined(__ARM_FEATURE_MVE)
+  *(volatile uint32_t*)0xe000ed88 |= 0xfu << 20; /* CPACR: Helium is off after a reset */
+  __asm__ volatile("dsb\n\tisb");
+#endif
   while (to < &link_data_end) *to++ = *from++;
   for (to = &link_bss; to < &link_bss_end; ++to) *to = 0;
   board_exit(main());

@@ -13,6 +13,10 @@ static void fault(void) {
 
 static void reset(void) {
   uint32_t* to;
+#if defined(__ARM_FEATURE_MVE)
+  *(volatile uint32_t*)0xe000ed88 |= 0xfu << 20; /* CPACR: Helium is off after a reset */
+  __asm__ volatile("dsb\n\tisb");
+#endif
   for (to = &link_bss; to < &link_bss_end; ++to) *to = 0;
   initialise_monitor_handles();
   exit(main());

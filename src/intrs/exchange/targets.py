@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMPARED = ("data", "sigma")  # the images on which a file is compared with the network, and their noise
 DEVICE = (
     *("sigma", "noise", "n", "n0", "alpha", "bound", "radii", "give_up"),  # as those of certify
-    *("only", "at_least", "predict_n", "ram", "flash"),
+    *("only", "at_least", "predict_n", "ram", "flash", "tiles"),
 )
 WEB = ("sigma", "noise", "n", "n0", "alpha", "bound", "radii", "give_up", "predict_n", "name", "names")
 

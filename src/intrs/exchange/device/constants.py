@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intrs.exchange.device.convs import TILES, methods_of
 from intrs.exchange.device.layers import layer_words
 from intrs.exchange.device.memory import ArenaPlan, plan_memory
 from intrs.exchange.device.words import ConstantBlock
@@ -25,21 +26,31 @@ class Constants:
     """What a device reads, and how it is made up."""
 
     network: Network
+    methods: tuple[int, ...]  # by layer, see `convs`
     plan: ArenaPlan
     data: bytes
     layer_bytes: tuple[int, ...]  # of weights, biases, scales and words, by layer
     decision_bytes: int  # of noise and tables
 
+    @property
+    def tiled(self) -> bool:
+        """Whether the runtime needs the code of tiles."""
+        return TILES in self.methods
 
-def build(network: Network, decisions: Decisions | None = None) -> Constants:
-    """The constants of a network and of what is to be decided with it. Without decisions it only classifies."""
+
+def build(network: Network, decisions: Decisions | None = None, tiles: int = 0) -> Constants:
+    """The constants of a network and of what is to be decided with it. Without decisions it only classifies.
+
+    Convs with at most `tiles` input channels are computed by Winograd's tiles if they can be: faster, in more flash.
+    """
     _ = network.native  # proves the sums that the device relies on
-    block, plan = ConstantBlock(HEADER_WORDS), plan_memory(network)
+    methods = methods_of(network, tiles)
+    block, plan = ConstantBlock(HEADER_WORDS), plan_memory(network, methods)
     records: list[list[int]] = []
     sizes: list[int] = []
-    for layer, scratch in zip(network.layers, plan.scratch, strict=True):
+    for layer, method, scratch in zip(network.layers, methods, plan.scratch, strict=True):
         before = len(block)
-        records.append(layer_words(block, layer, scratch))
+        records.append(layer_words(block, layer, method, scratch))
         sizes.append(len(block) - before + 4 * len(records[-1]))
     layers_at = block.words(word for record in records for word in record)
     shapes = zip(plan.tensors, network.shapes, strict=True)
@@ -60,4 +71,4 @@ def build(network: Network, decisions: Decisions | None = None) -> Constants:
         *tables,
     )  # fmt: skip
     data = bytes(block.finish(header))
-    return Constants(network, plan, data + hashlib.sha256(data).digest(), tuple(sizes), decided)
+    return Constants(network, methods, plan, data + hashlib.sha256(data).digest(), tuple(sizes), decided)

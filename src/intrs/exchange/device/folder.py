@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.errors import SettingsError
-from intrs.exact import plain
+from intrs.exact import parse_count, plain
 from intrs.exchange.device.constants import Constants, build
+from intrs.exchange.device.convs import TILES, tile_sizes
 from intrs.exchange.device.decisions import Decisions
 from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import FOR, CodeSize, code_size, kib, parse_bytes, table
@@ -27,6 +28,7 @@ from intrs.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from intrs.exact import Count
     from intrs.network import Network
 
 INSTALLED = Path(__file__).parent / "runtime"  # in the package as it is installed
@@ -34,6 +36,7 @@ CLONE = Path(__file__).parents[4]  # of which the package is run as it is
 MARK = Path("src/net.h")  # a folder with this file may be overwritten
 MODES = {1: "INTRS_PREDICT", 2: "INTRS_CERTIFY", 3: "INTRS_ADAPTIVE"}
 RUN_WORDS = 20
+AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +78,17 @@ class DeviceFolder:
         """A line per layer: bytes of constants, multiply-adds, scratch."""
         network, plan = self.constants.network, self.constants.plan
         rows = [
-            (layer.name or f"{i}", type(layer).__name__, "x".join(map(str, network.shapes[i])), size,
+            (layer.name or f"{i}", self._kind(i), "x".join(map(str, network.shapes[i])), size,
              multiply_adds(network, i), scratch)
             for i, (layer, size, scratch) in enumerate(
                 zip(network.layers, self.constants.layer_bytes, plan.scratch_bytes, strict=True), 1)
         ]  # fmt: skip
         return table(("layer", "kind", "output", "bytes", "multiply-adds", "scratch"), rows)
+
+    def _kind(self, tensor: int) -> str:
+        """What the layer is that writes this tensor, and how it is computed if there is a choice."""
+        name = type(self.constants.network.layers[tensor - 1]).__name__
+        return f"{name} by tiles" if self.constants.methods[tensor - 1] == TILES else name
 
 
 def multiply_adds(network: Network, tensor: int) -> int:
@@ -90,19 +98,44 @@ def multiply_adds(network: Network, tensor: int) -> int:
 
 
 def write_file(
-    network: Network, path: Path, *, ram: int | str | None = None, flash: int | str | None = None, **settings: Any
+    network: Network,
+    path: Path,
+    *,
+    ram: int | str | None = None,
+    flash: int | str | None = None,
+    tiles: Count | str = 0,
+    **settings: Any,
 ) -> DeviceFolder:
-    """Write the folder; nothing is written if the network and its tables do not fit `ram` and `flash`."""
+    """Write the folder; nothing is written if the network and its tables do not fit `ram` and `flash`.
+
+    3 x 3 convolutions with at most `tiles` channels are computed by tiles, "auto" as many as fit.
+    """
     most_ram, most_flash = parse_bytes(ram, "ram"), parse_bytes(flash, "flash")
+    sizes = tile_sizes(network) if tiles == AUTO else [parse_count(tiles, "tiles", least=0)]
     decisions = decisions_of(network, **settings)
-    constants = build(network, decisions)
-    code = code_of_runtime()
-    _check_fits(constants, decisions, code, most_ram, most_flash)
+    constants = _best_that_fits(network, decisions, sizes, most_ram, most_flash)
+    code = code_of_runtime(constants.tiled)
     made = DeviceFolder(constants, decisions, make_vectors(network, decisions), code)
     for name, text in files_of(made):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         write_whole(path / name, text.encode())
     return made
+
+
+def _best_that_fits(
+    network: Network, decisions: Decisions, sizes: list[int], most_ram: int | None, most_flash: int | None
+) -> Constants:
+    """The constants with the first of these sizes of tiles that fits. Raises SettingsError if the last does not."""
+    for size in sizes:
+        constants = build(network, decisions, size)
+        try:
+            _check_fits(constants, decisions, code_of_runtime(constants.tiled), most_ram, most_flash)
+        except SettingsError:
+            if size == sizes[-1]:
+                raise
+        else:
+            break
+    return constants
 
 
 def _check_fits(
@@ -163,12 +196,12 @@ def arithmetic_file() -> Path:
 
 
 @cache
-def code_of_runtime() -> CodeSize:
-    """How much flash and stack the runtime takes."""
+def code_of_runtime(tiles: bool = False) -> CodeSize:
+    """How much flash and stack the runtime takes, without or with the code of tiles."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (*runtime_folder().glob("intrs*"), arithmetic_file()):
             shutil.copy(path, folder)
-        return code_size(Path(folder))
+        return code_size(Path(folder), tiles)
 
 
 def files_of(made: DeviceFolder) -> Iterator[tuple[str, str]]:
@@ -193,7 +226,8 @@ def files_of(made: DeviceFolder) -> Iterator[tuple[str, str]]:
 def _config(made: DeviceFolder) -> str:
     return (
         "/* Written by intrs. */\n#ifndef INTRS_CONFIG_H\n#define INTRS_CONFIG_H\n\n"
-        f"#define INTRS_MOST_CLASSES {made.constants.network.classes}\n\n#endif\n"
+        f"#define INTRS_MOST_CLASSES {made.constants.network.classes}\n"
+        f"#define INTRS_WITH_TILES {int(made.constants.tiled)}\n\n#endif\n"
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from intrs.exchange.device.convs import DIRECT, TILES, methods_of, scratch_bytes, span_of
 from intrs.network import AvgPool, CodeTable, Conv, MaxPool, Requantise
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from intrs.network import Layer, Network, Shape
 
 ALIGN = 4
-ROW_ALIGN, SLACK, VALUE_BYTES = 4, 4, 2  # of scratch rows, as in intrs_data.h
 ANYWHERE = 1 << 40  # a lead: the whole input is read before anything is written
 MOST_COMPARISONS = 400_000  # while orders are tried
 
@@ -46,13 +46,17 @@ class _Room:
     last: int
 
 
-def plan_memory(network: Network) -> ArenaPlan:
-    """A place for everything."""
+def plan_memory(network: Network, methods: Sequence[int] = ()) -> ArenaPlan:
+    """A place for everything, with these methods of the Convs (see `convs`)."""
     count = len(network.layers)
+    methods = methods or methods_of(network)
     tensors = _tensor_rooms(network)
-    scratch = [scratch_bytes(layer, _inputs(network, layer)) for layer in network.layers]
+    scratch = [
+        scratch_bytes(layer, network.shapes[layer.inputs[0]], method) if isinstance(layer, Conv) else 0
+        for layer, method in zip(network.layers, methods, strict=True)
+    ]
     rooms = [*tensors, *(_Room(size, k + 1, k + 1) for k, size in enumerate(scratch))]
-    leads = _leads(network, tensors)
+    leads = _leads(network, tensors, methods)
     best: list[int] = []
     size = ANYWHERE
     for order in _orders(rooms):
@@ -61,23 +65,6 @@ def plan_memory(network: Network) -> ArenaPlan:
         if end < size:
             best, size = places, end
     return ArenaPlan(tuple(best[: count + 1]), tuple(best[count + 1 :]), -(-size // ALIGN) * ALIGN, tuple(scratch))
-
-
-def scratch_bytes(layer: Layer, inputs: Sequence[Shape]) -> int:
-    """What a Conv needs beside its input and output: a window's rows as int16, with padding left and right."""
-    if not isinstance(layer, Conv):
-        return 0
-    _, width, channels = inputs[0]
-    row = -(-(layer.pad[2] + width + layer.pad[3]) * channels // ROW_ALIGN) * ROW_ALIGN
-    return VALUE_BYTES * (_span(layer) * row + SLACK)
-
-
-def _span(layer: Conv) -> int:
-    return (int(layer.weights.shape[1]) - 1) * layer.dilation[0] + 1
-
-
-def _inputs(network: Network, layer: Layer) -> list[Shape]:
-    return [network.shapes[i] for i in layer.inputs]
 
 
 def _tensor_rooms(network: Network) -> list[_Room]:
@@ -92,25 +79,25 @@ def _tensor_rooms(network: Network) -> list[_Room]:
     return [_Room(size, first, last[first]) for first, size in enumerate(sizes)]
 
 
-def _leads(network: Network, tensors: Sequence[_Room]) -> dict[tuple[int, int], int]:
+def _leads(network: Network, tensors: Sequence[_Room], methods: Sequence[int]) -> dict[tuple[int, int], int]:
     """(input, output) -> how far beyond its input's place an output may lie that is written over it."""
     found: dict[tuple[int, int], int] = {}
     for step, layer in enumerate(network.layers, 1):
         out = network.shapes[step]
         for i in set(layer.inputs):
-            ahead = lead(layer, network.shapes[i], out) if tensors[i].last == step else None
+            ahead = lead(layer, network.shapes[i], out, methods[step - 1]) if tensors[i].last == step else None
             if ahead is not None:
                 found[i, step] = ahead
     return found
 
 
-def lead(layer: Layer, source: Shape, out: Shape) -> int | None:
+def lead(layer: Layer, source: Shape, out: Shape, method: int = DIRECT) -> int | None:
     """The most bytes that the output may lie beyond this input without being written over what is still to be read.
 
     Negative where it has to lie before it. None: never both in one place.
     """
     if isinstance(layer, Conv):
-        return _conv_lead(layer, source, out)
+        return _conv_lead(layer, source, out, method)
     if isinstance(layer, MaxPool | AvgPool):
         return _pool_lead(layer, source, out)
     if isinstance(layer, Requantise | CodeTable):
@@ -123,12 +110,15 @@ def lead(layer: Layer, source: Shape, out: Shape) -> int | None:
 PAIRS = (2, 11, 12)  # Add, Mul, ScaledAdd
 
 
-def _conv_lead(layer: Conv, source: Shape, out: Shape) -> int:
-    """Rows of the input are copied before the output row that needs them is written, so only later ones count."""
+def _conv_lead(layer: Conv, source: Shape, out: Shape, method: int) -> int:
+    """Rows of the input are copied before the output row that needs them is written, so only later ones count.
+
+    Tiles write two rows at once, after all that the second one needs was copied.
+    """
     height, row = source[0], source[1] * source[2]
     out_row = out[1] * out[2] * (4 if layer.wide else 1)
-    y = np.arange(out[0], dtype=np.int64)
-    copied = np.clip(y * layer.stride[0] + _span(layer) - layer.pad[0], 0, height)
+    y = np.arange(1 if method == TILES else 0, out[0], 2 if method == TILES else 1, dtype=np.int64)
+    copied = np.clip(y * layer.stride[0] + span_of(layer) - layer.pad[0], 0, height)
     ahead = (copied * row - (y + 1) * out_row)[copied < height]
     return int(ahead.min()) if ahead.size else ANYWHERE
 
