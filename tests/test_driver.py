@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,14 @@ from tiny_model import save_images, save_model
 import intrs
 from intrs import driver, results
 from intrs.driver import local_engine, work
-from intrs.engines import Engine, LostError, Threads
+from intrs.engines import Answer, Engine, LostError, Threads, desk
 from intrs.errors import IntrsError, ResultsError
 from intrs.job import Job, begin, open_job
 from intrs.request import Certify, Predict
-from intrs.units import Counted, Unit, count_unit
+from intrs.units import Unit, count_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -35,8 +35,10 @@ def _small_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many units per image, though the images are tiny."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(driver, "SECONDS", 1e-9)
+    monkeypatch.setattr(driver, "HANDLED", 1e12)
     monkeypatch.setattr(driver, "FIRST", 64)
-    monkeypatch.setattr(driver, "WAIT", 0.01)
+    monkeypatch.setattr(desk, "WAIT", 0.002)
+    monkeypatch.setattr(desk, "SHORTEST", 0.0)
     save_model(tmp_path / "tiny.onnx")
     save_images(tmp_path / "tiny.npz")
 
@@ -72,13 +74,13 @@ class Unreliable(Engine):
     def __init__(self, given: Job, seed: int, *, wrong: bool = False, loss: float = 0.2) -> None:
         self.slots = random.Random(seed).randrange(1, 6)
         self._voter, self._chance, self._wrong, self._loss = given.voter, random.Random(seed), wrong, loss
-        self._out: list[tuple[Unit, Future[Counted]]] = []
+        self._out: list[tuple[Unit, Answer]] = []
         self.given: list[tuple[int, int]] = []
         self._answered: set[tuple[int, int]] = set()
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
         self.given.append(unit.key)
-        self._out.append((unit, Future()))
+        self._out.append((unit, Answer(f"node {self._chance.randrange(3)}")))
         made = self._out[-1][1]
         while self._out and (len(self._out) >= self.slots or self._chance.random() < 0.7):
             self._answer()
@@ -139,17 +141,17 @@ class Late(Unreliable):
     def __init__(self, given: Job, *, wrong: bool = False) -> None:
         super().__init__(given, 1, wrong=wrong, loss=0.0)
         self.slots = 2
-        self._held: tuple[Unit, Future[Counted]] | None = None
+        self._held: tuple[Unit, Answer] | None = None
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
         self.given.append(unit.key)
-        future: Future[Counted] = Future()
+        future = Answer()
         self._out.append((unit, future))
         if self._held is None:
             self._held = self._out.pop()
         else:
             self._answer()
-            if self.given.count(self._held[0].key) > 1:
+            if self.given.count(self._held[0].key) > 1 and not self._held[1].done():
                 self._out.append(self._held)
                 self._answer()
         return future
@@ -159,7 +161,9 @@ class Late(Unreliable):
 
 
 def test_a_late_unit_is_handed_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LEAST_LATE", 0.0)
+    monkeypatch.setattr(desk, "MOST_OUT", 2)
     given = job()
     engine = Late(given)
     with results.create(tmp_path / "r.tsv", given.run) as writer:
@@ -169,7 +173,9 @@ def test_a_late_unit_is_handed_out_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_two_answers_must_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LEAST_LATE", 0.0)
+    monkeypatch.setattr(desk, "MOST_OUT", 2)
     given = job()
     with (
         pytest.raises(ResultsError, match="two workers disagree about the same samples"),
@@ -198,7 +204,7 @@ class Counting(Threads):
         super().__init__(given.voter, 2, 1)
         self.most, self.units = most, 0
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
         self.units += 1
         if self.units > self.most:
             raise StopError
