@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Workers = Literal["core", "node"]
 AUTOMATIC = "auto"  # the cluster that RAY_ADDRESS or this machine knows, else one of our own
 LOOK_SECONDS = 2.0  # between looks at which nodes there are
-FIRST_PATIENCE = 15.0  # seconds that a cluster may be without a single processor when a run begins
+FIRST_PATIENCE = 30.0  # seconds that a cluster may be without a single processor when a run begins
 CONNECT_SECONDS = 10.0  # until a cluster takes a connection; Ray itself would try for minutes
 PATIENCE = 300.0  # and while it goes on, before it is given up
 SAME = "install the same version of intrs, for the same versions of Python and Ray, on all nodes"

@@ -1,0 +1,201 @@
+"""Real Ray nodes on one machine: in network namespaces of their own where root allows it, else as processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+NETWORK = "10.77.0"
+SMALL = "78643200"  # bytes of an object store; less is refused
+QUICK = {  # so that a node that is cut off is given up after seconds
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "4",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def namespaces_work() -> bool:
+    """Whether this process may make network namespaces."""
+    if os.geteuid() or not shutil.which("ip"):
+        return False
+    name = f"intrs-try-{os.getpid()}"
+    made = _ip("netns", "add", name, check=False)
+    if made:
+        _ip("netns", "del", name, check=False)
+    return made
+
+
+def _ip(*words: str, check: bool = True) -> bool:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if check and done.returncode:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr}")
+    return done.returncode == 0
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Node:
+    """One `ray start --block` and everything that it starts."""
+
+    def __init__(self, cluster: Nodes, number: int, processors: int, environment: dict[str, str]) -> None:
+        self.cluster, self.number, self.processors = cluster, number, processors
+        self.environment = environment
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ip(self) -> str:
+        return f"{NETWORK}.{self.number + 2}" if self.cluster.apart else "127.0.0.1"
+
+    @property
+    def space(self) -> str:
+        return f"{self.cluster.name}{self.number}"
+
+    def inside(self) -> list[str]:
+        """What a command begins with that runs on this node."""
+        return ["ip", "netns", "exec", self.space] if self.cluster.apart else []
+
+    def start(self) -> None:
+        words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+        words += [f"--node-ip-address={self.ip}", f"--num-cpus={self.processors}", f"--object-store-memory={SMALL}"]
+        if self.number == 0:
+            words += ["--head", f"--port={self.cluster.port}", "--include-dashboard=false"]
+            words += [f"--temp-dir={self.cluster.folder}"]
+        else:
+            words += [f"--address={self.cluster.address}"]
+        log = (self.cluster.folder / f"node{self.number}.log").open("ab")
+        self.process = subprocess.Popen(
+            [*self.inside(), *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            env=os.environ | QUICK | self.cluster.token | self.environment, cwd=self.cluster.folder,
+        )  # fmt: skip
+
+    def pids(self) -> list[int]:
+        """All processes of this node."""
+        if not self.process:
+            return []
+        if self.cluster.apart:
+            listed = subprocess.run(["ip", "netns", "pids", self.space], capture_output=True, text=True).stdout
+            return [int(word) for word in listed.split() if int(word) not in self.cluster.drivers]
+        return _descendants(self.process.pid)
+
+    def workers(self) -> list[int]:
+        """The processes that count."""
+        return [pid for pid in self.pids() if "ray::count_remotely" in _title(pid) or "ray::IDLE" in _title(pid)]
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+        self.process = None
+
+    def cut(self, off: bool) -> None:
+        """Pull the cable out, or put it in again."""
+        _ip("-n", self.space, "link", "set", "eth0", "down" if off else "up")
+
+
+class Nodes:
+    """A cluster: node 0 is the head, which has no processors unless it is alone."""
+
+    def __init__(self, processors: list[int], *, apart: bool, environments: dict[int, dict[str, str]] | None = None):
+        self.apart, self.name = apart, f"irs{os.getpid() % 100000}n"
+        self.folder = Path(tempfile.mkdtemp(prefix="rayt", dir="/tmp"))  # short: sockets have names of 107 bytes
+        self.port = 6379 if apart else free_port()
+        self.drivers: set[int] = set()
+        self.token = {"RAY_AUTH_MODE": "disabled"}
+        given = environments or {}
+        self.nodes = [Node(self, i, count, given.get(i, {})) for i, count in enumerate(processors)]
+
+    @property
+    def address(self) -> str:
+        return f"{self.nodes[0].ip}:{self.port}"
+
+    def __enter__(self) -> Self:
+        if self.apart:
+            self._plug()
+        for node in self.nodes:
+            node.start()
+            if node.number == 0:
+                self._wait_for_head()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in reversed(self.nodes):
+            node.kill()
+        if self.apart:
+            for node in self.nodes:
+                _ip("netns", "del", node.space, check=False)
+            _ip("link", "del", self._bridge, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _bridge(self) -> str:
+        return f"{self.name}br"[-15:]
+
+    def _plug(self) -> None:
+        """A switch in a namespace-less place, and a cable to every node."""
+        _ip("link", "add", self._bridge, "type", "bridge")
+        _ip("link", "set", self._bridge, "up")
+        for node in self.nodes:
+            cable = f"{self.name}v{node.number}"[-15:]
+            _ip("netns", "add", node.space)
+            _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", node.space)
+            _ip("link", "set", cable, "master", self._bridge, "up")
+            _ip("-n", node.space, "addr", "add", f"{node.ip}/24", "dev", "eth0")
+            _ip("-n", node.space, "link", "set", "eth0", "up")
+            _ip("-n", node.space, "link", "set", "lo", "up")
+
+    def _wait_for_head(self) -> None:
+        probe = f"import socket; socket.create_connection(({self.nodes[0].ip!r}, {self.port}), 1)"
+        for _ in range(120):
+            if (
+                subprocess.run([*self.nodes[0].inside(), sys.executable, "-c", probe], capture_output=True).returncode
+                == 0
+            ):
+                return
+            time.sleep(0.5)
+        raise RuntimeError((self.folder / "node0.log").read_text())
+
+    def driver(self, words: list[str], **settings: Any) -> subprocess.Popen[str]:
+        """A process on the head's machine."""
+        environment = os.environ | self.token | {"RAY_USAGE_STATS_ENABLED": "0"} | settings.pop("env", {})
+        made = subprocess.Popen(
+            [*self.nodes[0].inside(), *words], text=True, start_new_session=True, env=environment, **settings
+        )
+        self.drivers.add(made.pid)
+        return made
+
+
+def _title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _descendants(pid: int) -> list[int]:
+    """A process and all that it started."""
+    found, waiting = [], [pid]
+    while waiting:
+        found.append(waiting.pop())
+        for tasks in Path(f"/proc/{found[-1]}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                waiting += map(int, tasks.read_text().split())
+    return found
