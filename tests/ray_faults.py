@@ -65,8 +65,8 @@ def check_same(found: Path, wanted: Path) -> None:
 class Campaign:
     """Runs and faults, drawn from one seed."""
 
-    def __init__(self, nodes: Nodes, folder: Path, seed: int) -> None:
-        self.nodes, self.folder, self.seed = nodes, folder, seed
+    def __init__(self, nodes: Nodes, folder: Path, seed: int, runs: dict[str, tuple[str, ...]]) -> None:
+        self.nodes, self.folder, self.seed, self.runs = nodes, folder, seed, runs
         self.chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.log: list[str] = []
@@ -77,9 +77,9 @@ class Campaign:
 
     def run(self, number: int, most: int) -> None:
         """One run with up to so many faults."""
-        kind = self.chance.choice(list(RUNS))
+        kind = self.chance.choice(list(self.runs))
         path, wanted = self.folder / f"run{number}.tsv", self.folder / f"{kind}.tsv"
-        self.words = [*COMMAND, *WHAT, *RUNS[kind], "-o", str(path), "--ray", self.nodes.address]
+        self.words = [*COMMAND, *WHAT, *self.runs[kind], "-o", str(path), "--ray", self.nodes.address]
         begun, left = time.monotonic(), most
         self.start()
         while self.busy(self.chance.uniform(0.3, 2.5)):
@@ -97,8 +97,8 @@ class Campaign:
         print(f"run {number} ({kind}): {most - left} faults, {time.monotonic() - begun:.0f} s, same bytes", flush=True)
 
     def start(self, *more: str) -> None:
-        log = (self.folder / "driver.log").open("ab")
-        self.process = self.nodes.driver([*self.words, *more], stdout=log, stderr=log, cwd=self.folder)
+        with (self.folder / "driver.log").open("ab") as log:
+            self.process = self.nodes.driver([*self.words, *more], stdout=log, stderr=log, cwd=self.folder)
 
     def busy(self, seconds: float) -> bool:
         """Wait; whether the driver still works."""
@@ -175,14 +175,17 @@ def _signal(pid: int, what: signal.Signals) -> None:
         os.kill(pid, what)
 
 
-def campaign(seed: int, faults: int, *, apart: bool, per_run: int = 8) -> Counter[str]:
+def campaign(
+    seed: int, faults: int, *, apart: bool, per_run: int = 8, runs: dict[str, tuple[str, ...]] | None = None
+) -> Counter[str]:
     """So many faults, in as many runs as it takes."""
+    runs = runs or RUNS
     with TemporaryDirectory() as name, Nodes([0, 1, 1, 1], apart=apart) as nodes:
         folder = Path(name)
-        for kind, words in RUNS.items():
+        for kind, words in runs.items():
             local = [*COMMAND, *WHAT, *words, "-o", str(folder / f"{kind}.tsv")]
             subprocess.run(local, check=True, capture_output=True)
-        made, number = Campaign(nodes, folder, seed), 0
+        made, number = Campaign(nodes, folder, seed, runs), 0
         while len(made.log) < faults:
             number += 1
             made.run(number, min(per_run, faults - len(made.log)))

@@ -78,11 +78,21 @@ class Node:
             words += [f"--temp-dir={self.cluster.folder}"]
         else:
             words += [f"--address={self.cluster.address}"]
-        log = (self.cluster.folder / f"node{self.number}.log").open("ab")
-        self.process = subprocess.Popen(
-            [*self.inside(), *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
-            env=os.environ | QUICK | self.cluster.token | self.environment, cwd=self.cluster.folder,
-        )  # fmt: skip
+        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "start_new_session": True, "cwd": self.cluster.folder}
+        environment = os.environ | QUICK | self.cluster.token | self.environment
+        with (self.cluster.folder / f"node{self.number}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self.inside(), *words], stdout=log, stderr=log, env=environment, **settings
+            )
+
+    def wait(self) -> None:
+        """Until it has joined."""
+        log = self.cluster.folder / f"node{self.number}.log"
+        for _ in range(1200):
+            if "This command will now block forever" in log.read_text():
+                return
+            time.sleep(0.1)
+        raise RuntimeError(log.read_text())
 
     def pids(self) -> list[int]:
         """All processes of this node."""
@@ -114,7 +124,15 @@ class Node:
 class Nodes:
     """A cluster: node 0 is the head, which has no processors unless it is alone."""
 
-    def __init__(self, processors: list[int], *, apart: bool, environments: dict[int, dict[str, str]] | None = None):
+    def __init__(
+        self,
+        processors: list[int],
+        *,
+        apart: bool,
+        environments: dict[int, dict[str, str]] | None = None,
+        started: int | None = None,  # only so many, the head among them; the others when asked
+    ) -> None:
+        self._started = len(processors) if started is None else started
         self.apart, self.name = apart, f"irs{os.getpid() % 100000}n"
         self.folder = Path(tempfile.mkdtemp(prefix="rayt", dir="/tmp"))  # short: sockets have names of 107 bytes
         self.port = 6379 if apart else free_port()
@@ -130,10 +148,12 @@ class Nodes:
     def __enter__(self) -> Self:
         if self.apart:
             self._plug()
-        for node in self.nodes:
+        for node in self.nodes[: self._started]:
             node.start()
             if node.number == 0:
                 self._wait_for_head()
+        for node in self.nodes[: self._started]:
+            node.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -164,11 +184,9 @@ class Nodes:
 
     def _wait_for_head(self) -> None:
         probe = f"import socket; socket.create_connection(({self.nodes[0].ip!r}, {self.port}), 1)"
+        words = [*self.nodes[0].inside(), sys.executable, "-c", probe]
         for _ in range(120):
-            if (
-                subprocess.run([*self.nodes[0].inside(), sys.executable, "-c", probe], capture_output=True).returncode
-                == 0
-            ):
+            if subprocess.run(words, capture_output=True).returncode == 0:
                 return
             time.sleep(0.5)
         raise RuntimeError((self.folder / "node0.log").read_text())

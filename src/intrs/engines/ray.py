@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Workers = Literal["core", "node"]
 AUTOMATIC = "auto"  # the cluster that RAY_ADDRESS or this machine knows, else one of our own
 LOOK_SECONDS = 2.0  # between looks at which nodes there are
-FIRST_PATIENCE = 30.0  # seconds that a cluster may be without a single processor when a run begins
+FIRST_PATIENCE = 60.0  # seconds that a cluster may be without a single processor when a run begins
 CONNECT_SECONDS = 10.0  # until a cluster takes a connection; Ray itself would try for minutes
 PATIENCE = 300.0  # and while it goes on, before it is given up
 SAME = "install the same version of intrs, for the same versions of Python and Ray, on all nodes"
@@ -280,6 +280,8 @@ def _translated(ray: Any, error: BaseException) -> BaseException:
         return error
     if isinstance(error, known.WorkerCrashedError | known.OutOfMemoryError):
         return LostError(_first_line(error))
+    if isinstance(error, known.RaySystemError) and "intrs" in str(error):  # the worker could not read what it was sent
+        return SettingsError(f"a worker of the cluster has no intrs, or another version: {_first_line(error)}; {SAME}")
     if not isinstance(error, known.RayTaskError):
         return _NodeLostError(_first_line(error))
     cause: BaseException = getattr(error, "cause", None) or error

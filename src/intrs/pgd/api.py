@@ -65,7 +65,8 @@ def attack(
     eps are fractions of the pixel range; without them the paper's are taken. sigma 0 attacks the network itself, else
     its smoothed form, by default under the noise that the model was trained for. source is another network to take
     the gradients from. device is where PyTorch computes gradients (cpu, cuda; auto: CUDA, else the CPU); answers are
-    always the CPU's. shard="2/8" attacks the second of eight parts of the images, which `pgd.join` puts together. Returns what came of it: a line per image and eps, and accuracy at each eps.
+    always the CPU's. shard="2/8" attacks the second of eight parts of the images, which `pgd.join` puts
+    together. Returns what came of it: a line per image and eps, and accuracy at each eps.
     """
     settings = locals()
     opened = open_model(model)
