@@ -86,11 +86,14 @@ class Node:
             )
 
     def wait(self) -> None:
-        """Until it has joined."""
+        """Until it has joined; on a busy machine, Ray may give up on its own processes, and is started again."""
         log = self.cluster.folder / f"node{self.number}.log"
         for _ in range(1200):
             if "This command will now block forever" in log.read_text():
                 return
+            if self.process and self.process.poll() is not None:
+                self.kill()
+                self.start()
             time.sleep(0.1)
         raise RuntimeError(log.read_text())
 
@@ -146,6 +149,14 @@ class Nodes:
         return f"{self.nodes[0].ip}:{self.port}"
 
     def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
         if self.apart:
             self._plug()
         for node in self.nodes[: self._started]:
@@ -154,7 +165,6 @@ class Nodes:
                 self._wait_for_head()
         for node in self.nodes[: self._started]:
             node.wait()
-        return self
 
     def __exit__(self, *_: object) -> None:
         for node in reversed(self.nodes):

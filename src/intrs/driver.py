@@ -7,7 +7,6 @@ the lines come out in the order of the images. What was handed out twice must ag
 from __future__ import annotations
 
 import heapq
-import os
 from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.engines import AUTOMATIC, Cluster, Desk, Threads
+from intrs.engines import AUTOMATIC, Cluster, Desk, Threads, cores
 from intrs.errors import ResultsError, SettingsError
 from intrs.network import Network
 from intrs.progress import Progress
@@ -24,7 +23,7 @@ from intrs.units import Unit
 from intrs.votes import SELECTION, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # of work in a unit
 FIRST = 512  # samples of the first units, by which the rate is measured
-GRAIN = 64  # samples that fill the vector lanes
+GRAIN = 64  # samples of a thread that fill the vector lanes
+ROUNDS = 1024  # samples per thread, if a unit has several: they wait for the last one, which has up to 16 of them to do
 AHEAD = 2  # images in flight per slot
 HANDLED = 500  # units per second that one driver is asked to handle: with many slots, units are larger
 
@@ -75,9 +75,9 @@ class Pending:
 class Agenda:
     """Which unit goes out next, and which lines are known."""
 
-    def __init__(self, job: Job, wanted: Sequence[Pending], slots: Callable[[], int]) -> None:
+    def __init__(self, job: Job, wanted: Sequence[Pending], engine: Engine) -> None:
         self._job = job
-        self._slots = slots
+        self._engine = engine
         self._waiting = deque(wanted)
         self._order = deque(wanted)  # whose lines are not out yet
         self._flying = 0
@@ -91,7 +91,7 @@ class Agenda:
     def next(self) -> tuple[Pending, Unit] | None:
         """The unit that is wanted most, or None if there is nothing to hand out now."""
         while not self._ready:
-            if not self._waiting or self._flying >= AHEAD * self._slots():
+            if not self._waiting or self._flying >= AHEAD * self._engine.slots:
                 return None
             self._open(self._waiting.popleft())
         image = self._ready[0][1]
@@ -199,13 +199,16 @@ class Agenda:
 
         With very many slots it is more work, so that the driver can handle the answers as they come.
         """
-        slots = self._slots()
+        slots, threads = self._engine.slots, self._engine.threads
         wanted = int(self._rate * max(SECONDS, slots / HANDLED)) or FIRST
+        if threads > 1 and self._rate:
+            wanted = max(wanted, ROUNDS * threads)
         if not self._job.rules and slots > 1:
             left = self._each * len(self._waiting)
             left += sum(end - first for _, image in self._ready for first, end in image.todo)
             wanted = min(wanted, left // (2 * slots))
-        return max(wanted // GRAIN, 1) * GRAIN
+        grain = GRAIN * threads
+        return max(wanted // grain, 1) * grain
 
 
 def work(
@@ -287,11 +290,6 @@ def joined(ray: str | bool | None, workers: Workers, *jobs: Job) -> AbstractCont
     return Cluster(AUTOMATIC if ray is True else ray, workers, threads)
 
 
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def answers(
     job: Job,
     wanted: Sequence[Pending],
@@ -306,7 +304,7 @@ def answers(
     done: images of the run that were done before, for the reports. The journal gets the votes of images that have to
     wait, for their own samples or for images before them. twice: the share of units that a cluster counts twice.
     """
-    agenda, desk = Agenda(job, wanted, lambda: engine.slots), Desk[Pending](engine, twice)
+    agenda, desk = Agenda(job, wanted, engine), Desk[Pending](engine, twice)
     report = _Reports(job, engine, agenda, progress, done, done + len(wanted))
     report(done)
     while not agenda.is_over:

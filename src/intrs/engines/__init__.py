@@ -3,6 +3,6 @@
 from intrs.engines.desk import Desk
 from intrs.engines.engine import Answer, Engine, LostError
 from intrs.engines.ray import AUTOMATIC, Cluster, Workers
-from intrs.engines.threads import Threads
+from intrs.engines.threads import Threads, cores
 
-__all__ = ["AUTOMATIC", "Answer", "Cluster", "Desk", "Engine", "LostError", "Threads", "Workers"]
+__all__ = ["AUTOMATIC", "Answer", "Cluster", "Desk", "Engine", "LostError", "Threads", "Workers", "cores"]

@@ -31,6 +31,7 @@ class Engine(ABC):
     """Counts units, several at once, in any order. Closing it gives up what is not counted yet."""
 
     slots: int  # units that it works on at once; may change while it runs, down to none
+    threads = 1  # that share a unit
     is_remote = False  # whether units can be lost or late, so that they are handed out again
 
     @abstractmethod

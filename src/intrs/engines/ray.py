@@ -180,6 +180,7 @@ class RayEngine(Engine):
             return
         self._nodes = known
         self._slots = sum(map(self._capacity, known))
+        self.threads = 1 if self._workers == "core" else min((node.processors for node in known.values()), default=1)
         free = {name: self._capacity(name) - self._busy[name] for name in sorted(known)}
         rounds = range(max(free.values(), default=0))
         self._places = deque(name for i in rounds for name, count in free.items() if i < count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import replace
 from queue import SimpleQueue
@@ -31,6 +32,7 @@ class Threads(Engine):
         self._closed = threading.Event()
         self._workers = _started(self._work, slots)
         self.slots = len(self._workers)
+        self.threads = threads or cores()
 
     def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
         """Count a unit on the next thread that is free."""
@@ -66,6 +68,11 @@ class Threads(Engine):
         if self._closed.is_set():
             raise _StoppedError
         self._done[threading.get_ident()] = progress.done
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _started(work: object, wanted: int) -> list[threading.Thread]:
