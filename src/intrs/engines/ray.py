@@ -111,13 +111,14 @@ class RayEngine(Engine):
     def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
         """Count a unit on a node that has a free slot; not on those to avoid, if there are others."""
         node = self._choose(avoid)
+        threads = 1 if self._workers == "core" else node.processors
         task = self._task.options(
-            num_cpus=1 if self._workers == "core" else node.processors,
+            num_cpus=threads,
             max_retries=0,
             scheduling_strategy=self._affinity(node.name, soft=False),
         )
         answer = Answer(node.name)
-        ref = task.remote(__version__, self._digest, self._box, unit)
+        ref = task.remote(__version__, self._digest, self._box, threads, unit)
         self._refs[ref] = None
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
         return answer
@@ -210,26 +211,27 @@ class RayEngine(Engine):
             answer.set_exception(error)
 
 
-_KEPT: dict[str, Voter] = {}  # of this worker process, by digest
+_KEPT: dict[tuple[str, int], Voter] = {}  # of this worker process, by digest and number of threads
 
 
-def count_remotely(version: str, digest: str, box: Sequence[Any], unit: Unit) -> Counted:
-    """What a worker does. The voter comes in a box, so that it is fetched only if this process does not have it."""
-    ray = _imported()
-    threads = max(int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)), 1)
+def count_remotely(version: str, digest: str, box: Sequence[Any], threads: int, unit: Unit) -> Counted:
+    """What a worker does; the number of threads is given, because what Ray tells its workers about it may be wrong."""
     if version != __version__:
         raise SettingsError(f"a worker ({where()}) has intrs {__version__}, the driver has {version}; {SAME}")
-    if digest not in _KEPT:
-        voter: Voter = ray.get(box[0])
-        if voter.digest != digest:
-            raise SettingsError(
-                f"a worker ({where()}) reads the network or the settings otherwise than the driver does: their "
-                f"identity differs; {SAME}"
-            )
-        _KEPT.clear()  # one run at a time
-        _KEPT[digest] = voter
-    voter = _KEPT[digest]
-    return count_unit(replace(voter, smooth=replace(voter.smooth, threads=threads)), unit)
+    voter = _KEPT.get((digest, threads)) or _fetched(digest, box, threads)
+    return count_unit(voter, unit)
+
+
+def _fetched(digest: str, box: Sequence[Any], threads: int) -> Voter:
+    """The voter comes in a box, so that it is fetched only if this process does not have it."""
+    voter: Voter = _imported().get(box[0])
+    if voter.digest != digest:
+        raise SettingsError(
+            f"a worker ({where()}) reads the network or the settings otherwise than the driver does: their identity "
+            f"differs; {SAME}"
+        )
+    _KEPT.clear()  # one run at a time
+    return _KEPT.setdefault((digest, threads), replace(voter, smooth=replace(voter.smooth, threads=threads)))
 
 
 # --- Ray itself ------------------------------------------------------------------------------------------------------
