@@ -33,7 +33,7 @@ from intrs.progress import duration
 
 HERE = Path(__file__).parent
 CORES = 64
-HANDLING = 1 / 1000  # seconds of the driver per unit; `handling` measures it
+HANDLING = 2.5 / 1000  # seconds of the driver per unit; `handling` measures it
 NETWORK = 1.25e9 / 2  # bytes per second out of the driver's machine: half of 10 Gbit/s
 LATENCY = 0.002  # seconds between driver and worker
 LANES = 16  # samples that a thread takes at once

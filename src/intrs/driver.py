@@ -38,7 +38,7 @@ FIRST = 512  # samples of the first units, by which the rate is measured
 GRAIN = 64  # samples of a thread that fill the vector lanes
 ROUNDS = 1024  # samples per thread, if a unit has several: they wait for the last one, which has up to 16 of them to do
 AHEAD = 2  # images in flight per slot
-HANDLED = 500  # units per second that one driver is asked to handle: with many slots, units are larger
+HANDLED = 200  # units per second that one driver is asked to handle: with many slots, units are larger
 
 
 @dataclass(eq=False)

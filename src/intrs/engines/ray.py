@@ -91,6 +91,7 @@ class RayEngine(Engine):
         self._digest = voter.digest
         self._box = [self._ray.put(voter)]
         self._task = self._ray.remote(count_remotely)
+        self._tasks: dict[_Node, Any] = {}  # the task as it is bound to each node
         self._refs: dict[Any, None] = {}
         self._lock = threading.Lock()  # Ray answers on a thread of its own
         self._nodes: dict[str, _Node] = {}
@@ -112,13 +113,11 @@ class RayEngine(Engine):
         """Count a unit on a node that has a free slot; not on those to avoid, if there are others."""
         node = self._choose(avoid)
         threads = 1 if self._workers == "core" else node.processors
-        task = self._task.options(
-            num_cpus=threads,
-            max_retries=0,
-            scheduling_strategy=self._affinity(node.name, soft=False),
-        )
+        if node not in self._tasks:
+            strategy = self._affinity(node.name, soft=False)
+            self._tasks[node] = self._task.options(num_cpus=threads, max_retries=0, scheduling_strategy=strategy)
         answer = Answer(node.name)
-        ref = task.remote(__version__, self._digest, self._box, threads, unit)
+        ref = self._tasks[node].remote(__version__, self._digest, self._box, threads, unit)
         self._refs[ref] = None
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
         return answer
