@@ -104,7 +104,7 @@ class Campaign:
         """Wait; whether the driver still works."""
         assert self.process
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
+            self.process.wait(min(seconds, self.nodes.left()))
         return self.process.returncode is None
 
     def fault(self) -> None:
@@ -154,7 +154,7 @@ class Campaign:
         """kill -9 of the driver, and --resume."""
         assert self.process
         _signal(-self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.process.wait(30)
         self.start("--resume")
 
 
@@ -176,15 +176,22 @@ def _signal(pid: int, what: signal.Signals) -> None:
 
 
 def campaign(
-    seed: int, faults: int, *, apart: bool, per_run: int = 8, runs: dict[str, tuple[str, ...]] | None = None
+    seed: int,
+    faults: int,
+    *,
+    apart: bool,
+    seconds: float,
+    per_run: int = 8,
+    processors: list[int] | None = None,
+    runs: dict[str, tuple[str, ...]] | None = None,
 ) -> Counter[str]:
-    """So many faults, in as many runs as it takes."""
+    """So many faults, in as many runs as it takes, if that is not too long."""
     runs = runs or RUNS
-    with TemporaryDirectory() as name, Nodes([0, 1, 1, 1], apart=apart) as nodes:
+    with TemporaryDirectory() as name, Nodes(processors or [0, 1, 1, 1], apart=apart, seconds=seconds) as nodes:
         folder = Path(name)
         for kind, words in runs.items():
             local = [*COMMAND, *WHAT, *words, "-o", str(folder / f"{kind}.tsv")]
-            subprocess.run(local, check=True, capture_output=True)
+            subprocess.run(local, check=True, capture_output=True, timeout=nodes.left())
         made, number = Campaign(nodes, folder, seed, runs), 0
         while len(made.log) < faults:
             number += 1
@@ -199,4 +206,5 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", action="store_true", help="no network namespaces, and so no network cuts")
     given = parser.parse_args()
-    campaign(given.seed, given.faults, apart=not given.processes and namespaces_work())
+    apart = not given.processes and namespaces_work()
+    campaign(given.seed, given.faults, apart=apart, seconds=MOST_SECONDS * (given.faults + 1))

@@ -1,11 +1,13 @@
-"""Real Ray nodes on one machine: in network namespaces of their own where root allows it, else as processes."""
+"""Real Ray nodes on one machine: in network namespaces of their own where root allows it, else as processes.
+
+Nothing waits for ever: a cluster has a time limit, every wait ends with it, and a keeper (`ray_keeper.py`) ends every
+process of a node then, or when these tests are killed.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -14,15 +16,18 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from ray_keeper import descendants, kill_all
+
+KEEPER = str(Path(__file__).parent / "ray_keeper.py")
 NETWORK = "10.77.0"
 SMALL = "78643200"  # bytes of an object store; less is refused
-QUICK = {  # so that a node that is cut off is given up after seconds
+QUICK = {  # so that a node that is gone is given up after seconds
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "4",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+SILENCE = "RAY_health_check_timeout_ms"  # a node that is cut off is silent, and so is one on a busy machine
 
 
 def namespaces_work() -> bool:
@@ -57,6 +62,7 @@ class Node:
         self.cluster, self.number, self.processors = cluster, number, processors
         self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
+        self._said = 0  # bytes in its log before it was started this time
 
     @property
     def ip(self) -> str:
@@ -73,38 +79,38 @@ class Node:
     def start(self) -> None:
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
         words += [f"--node-ip-address={self.ip}", f"--num-cpus={self.processors}", f"--object-store-memory={SMALL}"]
+        words += ["--min-worker-port=0", "--max-worker-port=0"]  # any: nodes of one address would share the usual ones
         if self.number == 0:
             words += ["--head", f"--port={self.cluster.port}", "--include-dashboard=false"]
             words += [f"--temp-dir={self.cluster.folder}"]
         else:
             words += [f"--address={self.cluster.address}"]
-        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "start_new_session": True, "cwd": self.cluster.folder}
-        environment = os.environ | QUICK | self.cluster.token | self.environment
-        with (self.cluster.folder / f"node{self.number}.log").open("ab") as log:
+        keeper = [sys.executable, "-IS", KEEPER, str(self.cluster.left())]
+        silence = {SILENCE: "1000" if self.cluster.apart else "10000"}
+        environment = os.environ | QUICK | silence | self.cluster.token | self.environment
+        self._said = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.inside(), *words], stdout=log, stderr=log, env=environment, **settings
-            )
+                [*keeper, *self.inside(), *words], stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment,
+                start_new_session=True, cwd=self.cluster.folder,
+            )  # fmt: skip
+
+    @property
+    def log(self) -> Path:
+        """What Ray says of it."""
+        return self.cluster.folder / f"node{self.number}.log"
 
     def wait(self) -> None:
         """Until it has joined; on a busy machine, Ray may give up on its own processes, and is started again."""
-        log = self.cluster.folder / f"node{self.number}.log"
-        for _ in range(1200):
-            if "This command will now block forever" in log.read_text():
-                return
+        while b"This command will now block forever" not in self.log.read_bytes()[self._said :]:
             if self.process and self.process.poll() is not None:
                 self.kill()
                 self.start()
-            time.sleep(0.1)
-        raise RuntimeError(log.read_text())
+            self.cluster.pause(0.1)
 
     def pids(self) -> list[int]:
-        """All processes of this node."""
-        if not self.process:
-            return []
-        if self.cluster.apart:
-            listed = subprocess.run(["ip", "netns", "pids", self.space], capture_output=True, text=True).stdout
-            return [int(word) for word in listed.split() if int(word) not in self.cluster.drivers]
-        return _descendants(self.process.pid)
+        """All processes of this node, but for its keeper."""
+        return descendants(self.process.pid) if self.process else []
 
     def workers(self) -> list[int]:
         """The processes that count."""
@@ -112,11 +118,12 @@ class Node:
 
     def kill(self) -> None:
         """As a power cut would."""
-        for pid in self.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if self.process:
-            self.process.wait()
+        if not self.process:
+            return
+        kill_all(self.process.pid)
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(30)
         self.process = None
 
     def cut(self, off: bool) -> None:
@@ -125,13 +132,14 @@ class Node:
 
 
 class Nodes:
-    """A cluster: node 0 is the head, which has no processors unless it is alone."""
+    """A cluster: node 0 is the head, where the driver runs."""
 
     def __init__(
         self,
         processors: list[int],
         *,
         apart: bool,
+        seconds: float,  # after which everything ends
         environments: dict[int, dict[str, str]] | None = None,
         started: int | None = None,  # only so many, the head among them; the others when asked
     ) -> None:
@@ -139,7 +147,8 @@ class Nodes:
         self.apart, self.name = apart, f"irs{os.getpid() % 100000}n"
         self.folder = Path(tempfile.mkdtemp(prefix="rayt", dir="/tmp"))  # short: sockets have names of 107 bytes
         self.port = 6379 if apart else free_port()
-        self.drivers: set[int] = set()
+        self.drivers: list[subprocess.Popen[str]] = []
+        self._end = time.monotonic() + seconds
         self.token = {"RAY_AUTH_MODE": "disabled"}
         given = environments or {}
         self.nodes = [Node(self, i, count, given.get(i, {})) for i, count in enumerate(processors)]
@@ -147,6 +156,17 @@ class Nodes:
     @property
     def address(self) -> str:
         return f"{self.nodes[0].ip}:{self.port}"
+
+    def left(self) -> float:
+        """Seconds that everything may still take."""
+        if (left := self._end - time.monotonic()) <= 0:
+            logs = "\n".join(node.log.read_text()[-1000:] for node in self.nodes if node.log.exists())
+            raise TimeoutError(f"the time for this cluster is over\n{logs}")
+        return left
+
+    def pause(self, seconds: float) -> None:
+        """Wait a little, if there is time left."""
+        time.sleep(min(seconds, self.left()))
 
     def __enter__(self) -> Self:
         try:
@@ -161,12 +181,12 @@ class Nodes:
             self._plug()
         for node in self.nodes[: self._started]:
             node.start()
-            if node.number == 0:
-                self._wait_for_head()
-        for node in self.nodes[: self._started]:
-            node.wait()
+            node.wait()  # one after another: nodes of one folder would choose the same names for their sockets
 
     def __exit__(self, *_: object) -> None:
+        for driver in self.drivers:
+            driver.kill()
+            driver.wait(30)
         for node in reversed(self.nodes):
             node.kill()
         if self.apart:
@@ -192,22 +212,13 @@ class Nodes:
             _ip("-n", node.space, "link", "set", "eth0", "up")
             _ip("-n", node.space, "link", "set", "lo", "up")
 
-    def _wait_for_head(self) -> None:
-        probe = f"import socket; socket.create_connection(({self.nodes[0].ip!r}, {self.port}), 1)"
-        words = [*self.nodes[0].inside(), sys.executable, "-c", probe]
-        for _ in range(120):
-            if subprocess.run(words, capture_output=True).returncode == 0:
-                return
-            time.sleep(0.5)
-        raise RuntimeError((self.folder / "node0.log").read_text())
-
     def driver(self, words: list[str], **settings: Any) -> subprocess.Popen[str]:
         """A process on the head's machine."""
         environment = os.environ | self.token | {"RAY_USAGE_STATS_ENABLED": "0"} | settings.pop("env", {})
         made = subprocess.Popen(
             [*self.nodes[0].inside(), *words], text=True, start_new_session=True, env=environment, **settings
         )
-        self.drivers.add(made.pid)
+        self.drivers.append(made)
         return made
 
 
@@ -216,14 +227,3 @@ def _title(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def _descendants(pid: int) -> list[int]:
-    """A process and all that it started."""
-    found, waiting = [], [pid]
-    while waiting:
-        found.append(waiting.pop())
-        for tasks in Path(f"/proc/{found[-1]}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                waiting += map(int, tasks.read_text().split())
-    return found

@@ -297,7 +297,7 @@ def test_stopping_waits_for_the_threads(tmp_path: Path, monkeypatch: pytest.Monk
     assert time.monotonic() - begun < 60  # it would take minutes
 
 
-# --- Twice, full disks, damaged votes ----------------------------------------------------------------------------------
+# --- Twice, full disks, damaged votes -----------------------------------------------------------------------------
 
 
 class Slow(Unreliable):
@@ -367,7 +367,7 @@ def test_a_full_disk_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.Mon
 
     with results.create(path, given.run) as writer:
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(ResultsError, match="cannot write .*No space left on device"):
+        with pytest.raises(ResultsError, match=r"cannot write .*No space left on device"):
             work(given, writer, engine=Threads(given.voter, 2, 1))
         monkeypatch.undo()
     monkeypatch.chdir(tmp_path)

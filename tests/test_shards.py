@@ -68,5 +68,6 @@ def test_parts_of_an_attack_are_all_of_it(most: int | None) -> None:
      ("3/3", {"max": 2}, "would leave some of them empty")],
 )  # fmt: skip
 def test_parts_of_an_attack_are_refused(shard: str, settings: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"model": "m", "data": "d", "seed": 1}
     with pytest.raises(SettingsError, match=words):
-        part_of(Attack(**{"model": "m", "data": "d", "seed": 1} | settings), shard)
+        part_of(Attack(**given | settings), shard)
