@@ -16,7 +16,7 @@ from tiny_model import save_images, save_model
 import intrs
 from intrs import driver, results
 from intrs.driver import local_engine, work
-from intrs.engines import Answer, Engine, LostError, Threads, desk
+from intrs.engines import Engine, LostError, Reply, Threads, desk
 from intrs.errors import IntrsError, ResultsError
 from intrs.job import Job, begin, open_job
 from intrs.request import Certify, Predict
@@ -77,13 +77,13 @@ class Unreliable(Engine):
     def __init__(self, given: Job, seed: int, *, wrong: bool = False, loss: float = 0.2) -> None:
         self.slots = random.Random(seed).randrange(1, 6)
         self._voter, self._chance, self._wrong, self._loss = given.voter, random.Random(seed), wrong, loss
-        self._out: list[tuple[Unit, Answer]] = []
+        self._out: list[tuple[Unit, Reply]] = []
         self.given: list[tuple[int, int]] = []
         self._answered: set[tuple[int, int]] = set()
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.given.append(unit.key)
-        self._out.append((unit, Answer(f"node {self._chance.randrange(3)}")))
+        self._out.append((unit, Reply(f"node {self._chance.randrange(3)}")))
         made = self._out[-1][1]
         while self._out and (len(self._out) >= self.slots or self._chance.random() < 0.7):
             self._answer()
@@ -144,11 +144,11 @@ class Late(Unreliable):
     def __init__(self, given: Job, *, wrong: bool = False) -> None:
         super().__init__(given, 1, wrong=wrong, loss=0.0)
         self.slots = 2
-        self._held: tuple[Unit, Answer] | None = None
+        self._held: tuple[Unit, Reply] | None = None
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.given.append(unit.key)
-        future = Answer()
+        future = Reply()
         self._out.append((unit, future))
         if self._held is None:
             self._held = self._out.pop()
@@ -207,7 +207,7 @@ class Counting(Threads):
         super().__init__(given.voter, 2, 1)
         self.most, self.units = most, 0
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.units += 1
         if self.units > self.most:
             raise StopError
@@ -308,8 +308,8 @@ class Slow(Unreliable):
         self.slots = 4
         self.asked: dict[tuple[int, int], list[str]] = {}
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
-        made = Answer(next(name for name in ("a", "b", "c") if name not in avoid))
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
+        made = Reply(next(name for name in ("a", "b", "c") if name not in avoid))
         self.asked.setdefault(unit.key, []).append(made.place)
         self._out.append((unit, made))
         if made.place == "a":

@@ -1,8 +1,8 @@
 """Where units of work are counted: on threads of this process, or on the workers of a cluster."""
 
 from intrs.engines.desk import Desk
-from intrs.engines.engine import Answer, Engine, LostError
+from intrs.engines.engine import Engine, LostError, Reply
 from intrs.engines.ray import AUTOMATIC, Cluster, Workers
 from intrs.engines.threads import Threads, cores
 
-__all__ = ["AUTOMATIC", "Answer", "Cluster", "Desk", "Engine", "LostError", "Threads", "Workers", "cores"]
+__all__ = ["AUTOMATIC", "Cluster", "Desk", "Engine", "LostError", "Reply", "Threads", "Workers", "cores"]

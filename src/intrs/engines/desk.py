@@ -19,7 +19,7 @@ from intrs.errors import IntrsError, ResultsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from intrs.engines.engine import Answer, Engine
+    from intrs.engines.engine import Engine, Reply
     from intrs.units import Counted, Unit
 
 WAIT = 0.1  # seconds between looks at the progress
@@ -61,8 +61,8 @@ class Desk(Generic[T]):
     def __init__(self, engine: Engine, twice: Fraction = Fraction(0)) -> None:
         self._engine = engine
         self._twice = twice
-        self._out: dict[Answer, _Task[T]] = {}
-        self._came: SimpleQueue[Answer] = SimpleQueue()
+        self._out: dict[Reply, _Task[T]] = {}
+        self._came: SimpleQueue[Reply] = SimpleQueue()
         self._again: list[tuple[float, int, _Task[T]]] = []  # a heap: what was lost, and when it may go out again
         self._numbers = itertools.count()  # so that tasks in the heap are never compared
         self._took: deque[float] = deque(maxlen=50)  # seconds per sample between handing out and answer
@@ -123,7 +123,7 @@ class Desk(Generic[T]):
         ]
         return sorted(late, key=lambda task: task.since)
 
-    def _take(self, answer: Answer) -> tuple[T, Counted] | None:
+    def _take(self, answer: Reply) -> tuple[T, Counted] | None:
         task = self._out.pop(answer)
         task.out -= 1
         error = answer.exception()

@@ -19,7 +19,7 @@ class LostError(IntrsError):
     """The worker that had a unit is gone; the unit can be counted elsewhere."""
 
 
-class Answer(Future[Counted]):
+class Reply(Future[Counted]):
     """The votes of a unit, when they are there, and the machine that was asked for them."""
 
     def __init__(self, place: str = "") -> None:
@@ -35,7 +35,7 @@ class Engine(ABC):
     is_remote = False  # whether units can be lost or late, so that they are handed out again
 
     @abstractmethod
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         """Count a unit, if possible on none of the machines to avoid; the answer may be LostError."""
 
     def running(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from intrs.engines.engine import Answer, Engine, LostError
+from intrs.engines.engine import Engine, LostError, Reply
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import shown
 from intrs.units import count_unit, where
@@ -109,14 +109,14 @@ class RayEngine(Engine):
             self._look(now)
         return self._slots
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         """Count a unit on a node that has a free slot; not on those to avoid, if there are others."""
         node = self._choose(avoid)
         threads = 1 if self._workers == "core" else node.processors
         if node not in self._tasks:
             strategy = self._affinity(node.name, soft=False)
             self._tasks[node] = self._task.options(num_cpus=threads, max_retries=0, scheduling_strategy=strategy)
-        answer = Answer(node.name)
+        answer = Reply(node.name)
         ref = self._tasks[node].remote(__version__, self._digest, self._box, threads, unit)
         self._refs[ref] = None
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
@@ -192,7 +192,7 @@ class RayEngine(Engine):
 
     # --- Answers -----------------------------------------------------------------------------------------------------
 
-    def _hear(self, ref: Any, made: Future[Any], answer: Answer) -> None:
+    def _hear(self, ref: Any, made: Future[Any], answer: Reply) -> None:
         """Ray's answer as ours."""
         error = LostError("it was cancelled") if made.cancelled() else made.exception()
         if error is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from intrs.engines.engine import Answer, Engine
+from intrs.engines.engine import Engine, Reply
 from intrs.errors import SettingsError
 from intrs.units import Unit, Voter, count_unit
 
@@ -27,16 +27,16 @@ class Threads(Engine):
 
     def __init__(self, voter: Voter, slots: int = 1, threads: int = 0) -> None:
         self._voter = replace(voter, smooth=replace(voter.smooth, threads=threads))
-        self._queue: SimpleQueue[tuple[Unit, Answer] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Unit, Reply] | None] = SimpleQueue()
         self._done: dict[int, int] = {}  # samples so far, by the thread that counts them
         self._closed = threading.Event()
         self._workers = _started(self._work, slots)
         self.slots = len(self._workers)
         self.threads = threads or cores()
 
-    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Answer:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         """Count a unit on the next thread that is free."""
-        future = Answer()
+        future = Reply()
         self._queue.put((unit, future))
         return future
 
