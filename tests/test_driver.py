@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import time
-from concurrent.futures import Future
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +16,14 @@ from tiny_model import save_images, save_model
 import intrs
 from intrs import driver, results
 from intrs.driver import local_engine, work
-from intrs.engines import Engine, LostError, Threads
+from intrs.engines import Engine, LostError, Reply, Threads, desk
 from intrs.errors import IntrsError, ResultsError
 from intrs.job import Job, begin, open_job
 from intrs.request import Certify, Predict
-from intrs.units import Counted, Unit, count_unit
+from intrs.units import Unit, count_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -35,8 +38,10 @@ def _small_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many units per image, though the images are tiny."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(driver, "SECONDS", 1e-9)
+    monkeypatch.setattr(driver, "HANDLED", 1e12)
     monkeypatch.setattr(driver, "FIRST", 64)
-    monkeypatch.setattr(driver, "WAIT", 0.01)
+    monkeypatch.setattr(desk, "WAIT", 0.002)
+    monkeypatch.setattr(desk, "SHORTEST", 0.0)
     save_model(tmp_path / "tiny.onnx")
     save_images(tmp_path / "tiny.npz")
 
@@ -72,13 +77,13 @@ class Unreliable(Engine):
     def __init__(self, given: Job, seed: int, *, wrong: bool = False, loss: float = 0.2) -> None:
         self.slots = random.Random(seed).randrange(1, 6)
         self._voter, self._chance, self._wrong, self._loss = given.voter, random.Random(seed), wrong, loss
-        self._out: list[tuple[Unit, Future[Counted]]] = []
+        self._out: list[tuple[Unit, Reply]] = []
         self.given: list[tuple[int, int]] = []
         self._answered: set[tuple[int, int]] = set()
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.given.append(unit.key)
-        self._out.append((unit, Future()))
+        self._out.append((unit, Reply(f"node {self._chance.randrange(3)}")))
         made = self._out[-1][1]
         while self._out and (len(self._out) >= self.slots or self._chance.random() < 0.7):
             self._answer()
@@ -139,17 +144,17 @@ class Late(Unreliable):
     def __init__(self, given: Job, *, wrong: bool = False) -> None:
         super().__init__(given, 1, wrong=wrong, loss=0.0)
         self.slots = 2
-        self._held: tuple[Unit, Future[Counted]] | None = None
+        self._held: tuple[Unit, Reply] | None = None
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.given.append(unit.key)
-        future: Future[Counted] = Future()
+        future = Reply()
         self._out.append((unit, future))
         if self._held is None:
             self._held = self._out.pop()
         else:
             self._answer()
-            if self.given.count(self._held[0].key) > 1:
+            if self.given.count(self._held[0].key) > 1 and not self._held[1].done():
                 self._out.append(self._held)
                 self._answer()
         return future
@@ -159,7 +164,9 @@ class Late(Unreliable):
 
 
 def test_a_late_unit_is_handed_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LEAST_LATE", 0.0)
+    monkeypatch.setattr(desk, "MOST_OUT", 2)
     given = job()
     engine = Late(given)
     with results.create(tmp_path / "r.tsv", given.run) as writer:
@@ -169,7 +176,9 @@ def test_a_late_unit_is_handed_out_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_two_answers_must_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LATE", 0.0)
+    monkeypatch.setattr(desk, "LEAST_LATE", 0.0)
+    monkeypatch.setattr(desk, "MOST_OUT", 2)
     given = job()
     with (
         pytest.raises(ResultsError, match="two workers disagree about the same samples"),
@@ -198,7 +207,7 @@ class Counting(Threads):
         super().__init__(given.voter, 2, 1)
         self.most, self.units = most, 0
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         self.units += 1
         if self.units > self.most:
             raise StopError
@@ -286,3 +295,110 @@ def test_stopping_waits_for_the_threads(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(StopError), results.create(tmp_path / "r.tsv", given.run) as writer:
         work(given, writer, stop, local_engine(given))
     assert time.monotonic() - begun < 60  # it would take minutes
+
+
+# --- Twice, full disks, damaged votes -----------------------------------------------------------------------------
+
+
+class Slow(Unreliable):
+    """Two machines; the second answer to a unit comes much later, and is wrong if asked. Counts who was asked."""
+
+    def __init__(self, given: Job, *, wrong: bool = False) -> None:
+        super().__init__(given, 1, wrong=wrong, loss=0.0)
+        self.slots = 4
+        self.asked: dict[tuple[int, int], list[str]] = {}
+
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
+        made = Reply(next(name for name in ("a", "b", "c") if name not in avoid))
+        self.asked.setdefault(unit.key, []).append(made.place)
+        self._out.append((unit, made))
+        if made.place == "a":
+            self._out[-1], self._out[0] = self._out[0], self._out[-1]
+        return made
+
+    def running(self) -> int:
+        while self._out:
+            self._answer()
+        return 0
+
+
+def test_all_units_on_two_machines(tmp_path: Path) -> None:
+    given = job()
+    engine = Slow(given)
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, lambda _: None, engine, Fraction(1))
+    assert all(places == ["a", "b"] for places in engine.asked.values())
+    assert lines(tmp_path / "r.tsv") == alone(given)
+
+
+def test_what_is_counted_twice_is_not_written_before_both_agree(tmp_path: Path) -> None:
+    given = job()
+    with (
+        pytest.raises(ResultsError, match="two workers disagree"),
+        results.create(tmp_path / "r.tsv", given.run) as writer,
+    ):
+        work(given, writer, lambda _: None, Slow(given, wrong=True), Fraction(1))
+    assert not lines(tmp_path / "r.tsv")
+    assert not results.journal_path(tmp_path / "r.tsv").exists()
+
+
+def test_lost_units_wait_before_they_go_out_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A node that is dying fails everything at once: a unit must not be lost twenty times within a moment."""
+    monkeypatch.setattr(desk, "SHORTEST", 0.02)
+    monkeypatch.setattr(desk, "MOST_LOST", 5)
+    given, begun = job(), time.monotonic()
+    with (
+        pytest.raises(IntrsError, match="were lost 5 times"),
+        results.create(tmp_path / "r.tsv", given.run) as writer,
+    ):
+        work(given, writer, engine=Unreliable(given, 1, loss=1.0))
+    assert time.monotonic() - begun > 0.02 * (1 + 2 + 4 + 8 + 16)
+
+
+def test_a_full_disk_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, path = job(), tmp_path / "r.tsv"
+    write, written = os.write, []
+
+    def full(descriptor: int, data: bytes) -> int:
+        written.append(data)
+        if len(written) > 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    with results.create(path, given.run) as writer:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(ResultsError, match=r"cannot write .*No space left on device"):
+            work(given, writer, engine=Threads(given.voter, 2, 1))
+        monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert len(written) > 20
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with writer:
+        work(again, writer)
+    assert lines(path) == alone(given)
+
+
+def test_votes_without_their_selection_are_refused(tmp_path: Path) -> None:
+    given, path = job(), tmp_path / "r.tsv"
+    with pytest.raises(StopError), results.create(path, given.run) as writer:
+        work(given, writer, engine=Counting(given, 5))
+    journal = results.journal_path(path)
+    rows = [line.split("\t") for line in journal.read_text().splitlines()]
+    row = next(row for row in rows[1:] if row[4] == "0")
+    row[6] = "-"
+    journal.write_text("".join("\t".join(row) + "\n" for row in rows))
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with pytest.raises(ResultsError, match="the class is selected with the first samples"), writer:
+        work(again, writer)
+
+
+def test_threads_that_share_a_unit_get_enough_of_it() -> None:
+    """They wait for the last block of samples, so that short units would leave them idle."""
+    given = job(n=10**6)
+    engine = Threads(given.voter, 1, 4)
+    with engine:
+        agenda = driver.Agenda(given, [driver.Pending(0, 0)], engine)
+        agenda._rate = 10.0  # samples per second: a large network
+        found = agenda.next()
+    assert found
+    assert found[1].count == 4 * driver.ROUNDS

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ray_faults import check_same
+from tiny_model import save_images, save_model
+
+from intrs.cli.arguments import parse
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
 EXPECTED = {
     "certify_one_image": r"certified: \w+, by \d+ of 500 votes",
     "smooth_onnxruntime": r"ONNX Runtime +horse .*\n +integers +horse ",
@@ -30,3 +39,48 @@ def test_example(path: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert re.search(EXPECTED[path.stem], run.stdout), run.stdout
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
+
+
+# --- Clusters --------------------------------------------------------------------------------------------------------
+
+
+def test_slurm_script(tmp_path: Path) -> None:
+    """Under what SLURM sets for the tasks of an array, in any order: the file of one run."""
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+    program = tmp_path / "bin" / "intrs"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m intrs "$@"\n')
+    program.chmod(0o755)
+    common = {
+        "PATH": f"{program.parent}:{os.environ['PATH']}", "MODEL": "tiny.onnx", "DATA": "tiny.npz",
+        "SETTINGS": "--n 300 --seed 1", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "1",
+    }  # fmt: skip
+    for task in ("2", "3", "1"):
+        environment = os.environ | common | {"SLURM_ARRAY_TASK_ID": task}
+        subprocess.run([CLUSTER / "slurm.sh"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    words = ["intrs", "certify", "tiny.onnx", "tiny.npz", "--n", "300", "--seed", "1", "-o", "one.tsv"]
+    subprocess.run(words, cwd=tmp_path, env=os.environ | common, check=True, capture_output=True)
+    check_same(tmp_path / "certify" / "all.tsv", tmp_path / "one.tsv")
+
+
+def commands(found: Any) -> list[str]:
+    """Every `intrs` command in a file of Kubernetes."""
+    if isinstance(found, dict | list):
+        return [text for each in (found.values() if isinstance(found, dict) else found) for text in commands(each)]
+    return [found] if isinstance(found, str) and found.startswith("intrs certify ") else []
+
+
+@pytest.mark.parametrize("path", sorted(CLUSTER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_kubernetes_files(path: Path) -> None:
+    """They are YAML of the kind that they claim to be, and their commands are commands of ours."""
+    found = importlib.import_module("yaml").safe_load(path.read_text())
+    assert (found["apiVersion"], found["kind"]) in {("batch/v1", "Job"), ("ray.io/v1", "RayJob")}
+    (command,) = commands(found)
+    args = parse(shlex.split(command)[1:])
+    assert args.resume
+    assert args.seed is not None
+    if found["kind"] == "Job":
+        assert args.shard == f"auto/{found['spec']['completions']}"
+    else:
+        assert args.ray == "auto"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from intrs.errors import SettingsError
+from intrs.pgd.api import part_of
+from intrs.request import Attack
 from intrs.shards import Shard, settled_shard
 
 
@@ -48,3 +52,22 @@ def test_batch_systems() -> None:
 def test_what_batch_systems_do_not_say(text: str, environment: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         settled_shard(text, environment)
+
+
+@pytest.mark.parametrize("most", [None, 10])
+def test_parts_of_an_attack_are_all_of_it(most: int | None) -> None:
+    whole = Attack(model="m", data="d", seed=1, first=3, skip=2, max=most)
+    parts = [part_of(whole, f"{i}/4") for i in range(1, 5)]
+    taken = [list(range(100))[p.first :: p.skip][: p.max] for p in parts]
+    assert sorted(place for part in taken for place in part) == list(range(100))[3::2][:most]
+
+
+@pytest.mark.parametrize(
+    ("shard", "settings", "words"),
+    [("1/2:samples", {}, "divided by images"), ("1/2", {"seed": None}, "need one seed"),
+     ("3/3", {"max": 2}, "would leave some of them empty")],
+)  # fmt: skip
+def test_parts_of_an_attack_are_refused(shard: str, settings: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"model": "m", "data": "d", "seed": 1}
+    with pytest.raises(SettingsError, match=words):
+        part_of(Attack(**given | settings), shard)

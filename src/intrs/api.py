@@ -13,8 +13,7 @@ from intrs import results
 from intrs.adaptive import SpendingRule, stages_of
 from intrs.certificate import Certifier
 from intrs.data import open_data
-from intrs.driver import work
-from intrs.engines import AUTOMATIC, Cluster
+from intrs.driver import joined, work
 from intrs.errors import SettingsError
 from intrs.exact import parse_percent
 from intrs.exchange.targets import Exported, target_of, write
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from intrs.certificate import Bound, RadiusTable
     from intrs.data import Spec as AnyData
-    from intrs.engines import Engine, Workers
+    from intrs.engines import Workers
     from intrs.exact import Count, Number
     from intrs.files import AnyPath
     from intrs.job import Job
@@ -150,12 +149,13 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
         raise SettingsError("resume continues a file that out names; it cannot be combined with overwrite")
     twice = parse_percent(settings["twice"], "twice") or Fraction(0)
     job = jobs.open_job(request, model, data)
-    job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
-    with writer:
-        if settings["on_start"]:
-            settings["on_start"](Started(job, path, writer.rows))
-        with reporting(settings["progress"]) as report:
-            work(job, writer, report, _engine(job, settings["ray"], settings["workers"]), twice)
+    with joined(settings["ray"], settings["workers"], job) as cluster:  # before a file is begun
+        job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
+        with writer:
+            if settings["on_start"]:
+                settings["on_start"](Started(job, path, writer.rows))
+            with reporting(settings["progress"]) as report:
+                work(job, writer, report, cluster.engine(job.voter) if cluster else None, twice)
     return Results.of(path, job.run, writer.rows)
 
 
@@ -186,17 +186,8 @@ def verify(
     )  # fmt: skip
     if on_start:
         on_start(opened)
-    with reporting(progress) as report:
-        return opened.check(report, _engine(opened.job, ray, workers))
-
-
-def _engine(job: Job, ray: str | bool | None, workers: Workers) -> Engine | None:
-    """The cluster that was asked for; None for the threads of this process."""
-    if ray is None or ray is False:
-        return None
-    if not job.run.noise.on_integers:
-        raise SettingsError("a cluster counts integer networks; continuous noise in floats would differ by machine")
-    return Cluster(AUTOMATIC if ray is True else ray, workers).engine(job.voter)
+    with joined(ray, workers, opened.job) as cluster, reporting(progress) as report:
+        return opened.check(report, cluster.engine(opened.job.voter) if cluster else None)
 
 
 def merge(parts: Sequence[AnyPath], out: AnyPath, *, overwrite: bool = False) -> Results:

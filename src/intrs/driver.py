@@ -6,20 +6,16 @@ the lines come out in the order of the images. What was handed out twice must ag
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-import os
-import statistics
-import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from intrs import results
-from intrs.engines import LostError, Threads
-from intrs.errors import IntrsError, ResultsError
+from intrs.engines import AUTOMATIC, Cluster, Desk, Threads, cores
+from intrs.errors import ResultsError, SettingsError
 from intrs.network import Network
 from intrs.progress import Progress
 from intrs.results import Kept
@@ -27,10 +23,11 @@ from intrs.units import Unit
 from intrs.votes import SELECTION, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from intrs.engines import Engine
+    from intrs.engines import Engine, Workers
     from intrs.job import Job
     from intrs.progress import OnProgress
     from intrs.results import Journal, Memory, NoJournal, Row, Writer
@@ -38,11 +35,10 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # of work in a unit
 FIRST = 512  # samples of the first units, by which the rate is measured
-GRAIN = 64  # samples that fill the vector lanes
+GRAIN = 64  # samples of a thread that fill the vector lanes
+ROUNDS = 1024  # samples per thread, if a unit has several: they wait for the last one, which has up to 16 of them to do
 AHEAD = 2  # images in flight per slot
-WAIT = 0.1  # seconds between looks at the progress
-LATE = 4.0  # a unit that takes so many times longer than its like is handed out again
-MOST_LOST = 20  # times that one unit may be lost
+HANDLED = 200  # units per second that one driver is asked to handle: with many slots, units are larger
 
 
 @dataclass(eq=False)
@@ -79,20 +75,23 @@ class Pending:
 class Agenda:
     """Which unit goes out next, and which lines are known."""
 
-    def __init__(self, job: Job, wanted: Sequence[Pending], slots: Callable[[], int]) -> None:
+    def __init__(self, job: Job, wanted: Sequence[Pending], engine: Engine) -> None:
         self._job = job
-        self._slots = slots
+        self._engine = engine
         self._waiting = deque(wanted)
         self._order = deque(wanted)  # whose lines are not out yet
         self._flying = 0
         self._ready: list[tuple[int, Pending]] = []  # a heap: images of which a unit can go out, the first ones first
         self._rate = 0.0  # samples per second and slot
+        shard, n = job.run.shard, job.run.request.n
+        self._range = shard.samples(n) if shard else (0, n)  # of every image, if the number is fixed
+        self._each = self._range[1] - self._range[0]
         self.counted = 0  # samples that came back, or were recalled
 
     def next(self) -> tuple[Pending, Unit] | None:
         """The unit that is wanted most, or None if there is nothing to hand out now."""
         while not self._ready:
-            if not self._waiting or self._flying >= AHEAD * self._slots():
+            if not self._waiting or self._flying >= AHEAD * self._engine.slots:
                 return None
             self._open(self._waiting.popleft())
         image = self._ready[0][1]
@@ -144,7 +143,7 @@ class Agenda:
             self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
 
     def _open(self, image: Pending) -> None:
-        if image.before:
+        if image.before and not image.recalled:
             image.selection, image.votes = self._job.judge.kept_votes(image.before)
             image.stage = len(self._job.rules) - 1
         elif self._job.rules:
@@ -168,8 +167,7 @@ class Agenda:
 
     def _recall_ranges(self, image: Pending) -> None:
         """Of an image with a fixed number of samples, the ranges that are known, and what is between them to do."""
-        shard, n = self._job.run.shard, self._job.run.request.n
-        at, end = shard.samples(n) if shard else (0, n)
+        at, end = self._range
         for entry in sorted(image.recalled, key=lambda entry: entry.first):
             if entry.first < at or entry.end > end:
                 continue  # votes of a copy that came later, or of another part
@@ -197,108 +195,20 @@ class Agenda:
         )  # fmt: skip
 
     def _budget(self) -> int:
-        """Samples of a unit: about `SECONDS` of work, and less towards the end, so that all finish together."""
-        wanted = int(self._rate * SECONDS) or FIRST
-        if not self._job.rules and self._slots() > 1:
-            left = self._job.run.request.n * len(self._waiting)
+        """Samples of a unit: about `SECONDS` of work, and less towards the end, so that all finish together.
+
+        With very many slots it is more work, so that the driver can handle the answers as they come.
+        """
+        slots, threads = self._engine.slots, self._engine.threads
+        wanted = int(self._rate * max(SECONDS, slots / HANDLED)) or FIRST
+        if threads > 1 and self._rate:
+            wanted = max(wanted, ROUNDS * threads)
+        if not self._job.rules and slots > 1:
+            left = self._each * len(self._waiting)
             left += sum(end - first for _, image in self._ready for first, end in image.todo)
-            wanted = min(wanted, left // (2 * self._slots()))
-        return max(wanted // GRAIN, 1) * GRAIN
-
-
-@dataclass(eq=False)
-class _Out:
-    """A unit that is with the engine."""
-
-    image: Pending
-    unit: Unit
-    since: float
-
-
-class _Desk:
-    """Hands units out and takes answers in; the first answer to a unit counts, a second must agree."""
-
-    def __init__(self, engine: Engine, twice: Fraction) -> None:
-        self._engine = engine
-        self._twice = twice
-        self._out: dict[Future[Counted], _Out] = {}
-        self._copies: dict[tuple[int, int], int] = {}  # copies of a unit that are out
-        self._answered: dict[tuple[int, int], Counted] = {}  # first answers to units of which copies are out
-        self._lost: dict[tuple[int, int], int] = {}
-        self._took: deque[float] = deque(maxlen=50)  # seconds between handing out and answer
-
-    @property
-    def free(self) -> int:
-        """How many units it can take now."""
-        return self._engine.slots - len(self._out)
-
-    def hand_out(self, image: Pending, unit: Unit) -> None:
-        """Give a unit to the engine, and a copy of it if it is among those to be counted twice."""
-        self._submit(image, unit)
-        if self._engine.is_remote and _drawn(unit.key) < self._twice:
-            self._submit(image, unit)
-
-    def _submit(self, image: Pending, unit: Unit) -> None:
-        copy = self._copies.get(unit.key, 0)
-        self._copies[unit.key] = copy + 1
-        self._out[self._engine.submit(unit, copy)] = _Out(image, unit, time.monotonic())
-
-    def hand_out_late(self) -> None:
-        """Nothing else is left to hand out: copies of units that are late go to whoever is free."""
-        if not self._engine.is_remote or len(self._took) < 3:
-            return
-        limit = LATE * statistics.median(self._took)
-        now = time.monotonic()
-        late = [o for o in self._out.values() if now - o.since > limit and self._copies[o.unit.key] == 1]
-        for each in late[: max(self.free, 0)]:
-            self._submit(each.image, each.unit)
-
-    def answers(self) -> Iterator[tuple[Pending, Counted]]:
-        """What has come back since, after waiting for a moment."""
-        if not self._out:
-            time.sleep(WAIT)  # an engine without a single slot at the moment
-            return
-        for future in wait(self._out, WAIT, FIRST_COMPLETED).done:
-            given = self._out.pop(future)
-            self._copies[given.unit.key] -= 1
-            error = future.exception()
-            if isinstance(error, LostError):
-                self._hand_out_lost(given, error)
-            elif error is not None:
-                raise error
-            elif (counted := self._first(given, future.result())) is not None:
-                self._took.append(time.monotonic() - given.since)
-                yield given.image, counted
-
-    def _hand_out_lost(self, given: _Out, error: LostError) -> None:
-        key = given.unit.key
-        if key in self._answered or self._copies[key]:
-            self._forget(key)
-            return
-        self._lost[key] = self._lost.get(key, 0) + 1
-        if self._lost[key] > MOST_LOST:
-            raise IntrsError(f"the samples of image {key[0]} from {key[1]} on were lost {MOST_LOST} times: {error}")
-        self._submit(given.image, given.unit)
-
-    def _first(self, given: _Out, counted: Counted) -> Counted | None:
-        """This answer, unless there was one before, with which it must agree."""
-        key = given.unit.key
-        known = self._answered.get(key)
-        if known is not None and not known.agrees(counted):
-            raise ResultsError(
-                f"two workers disagree about the same samples: image {key[0]}, from sample {key[1]} on, are "
-                f"{list(known.votes.counts)} votes on {known.where}, and {list(counted.votes.counts)} on "
-                f"{counted.where}. One of these machines computes wrongly; what is in the results may be wrong too"
-            )
-        if known is None and self._copies[key]:
-            self._answered[key] = counted
-        self._forget(key)
-        return counted if known is None else None
-
-    def _forget(self, key: tuple[int, int]) -> None:
-        if not self._copies[key]:
-            del self._copies[key]
-            self._answered.pop(key, None)
+            wanted = min(wanted, left // (2 * slots))
+        grain = GRAIN * threads
+        return max(wanted // grain, 1) * grain
 
 
 def work(
@@ -343,6 +253,8 @@ def _misfit(job: Job, entry: Kept) -> str | None:
         return f"its votes should be for {run.classes} classes"
     if entry.end > run.request.n or sum(entry.counts0) not in (0, run.n0) or not sum(entry.counts):
         return "it has another number of samples"
+    if not job.rules and bool(entry.counts0) != (entry.first == 0 < run.n0):
+        return "the class is selected with the first samples and only there"
     if job.rules and (entry.first or not entry.counts0 or not 0 <= entry.stage <= len(job.rules)):
         return "it is not of an adaptive run"
     if job.rules and entry.end not in job.rules[min(entry.stage, len(job.rules) - 1)].schedule.looks:
@@ -368,9 +280,14 @@ def local_engine(job: Job) -> Engine:
     return Threads(job.voter, min(threads or cores(), len(job.positions)), 1)
 
 
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def joined(ray: str | bool | None, workers: Workers, *jobs: Job) -> AbstractContextManager[Cluster | None]:
+    """The cluster that was asked for, which is left in the end; None for the threads of this process."""
+    if ray is None or ray is False:
+        return nullcontext()
+    if not all(job.run.noise.on_integers for job in jobs):
+        raise SettingsError("a cluster counts integer networks; continuous noise in floats would differ by machine")
+    threads = max((job.run.request.threads for job in jobs), default=0)
+    return Cluster(AUTOMATIC if ray is True else ray, workers, threads)
 
 
 def answers(
@@ -387,13 +304,13 @@ def answers(
     done: images of the run that were done before, for the reports. The journal gets the votes of images that have to
     wait, for their own samples or for images before them. twice: the share of units that a cluster counts twice.
     """
-    agenda, desk = Agenda(job, wanted, lambda: engine.slots), _Desk(engine, twice)
+    agenda, desk = Agenda(job, wanted, engine), Desk[Pending](engine, twice)
     report = _Reports(job, engine, agenda, progress, done, done + len(wanted))
     report(done)
     while not agenda.is_over:
+        desk.hand_out_again()
         while desk.free > 0 and (given := agenda.next()) is not None:
             desk.hand_out(*given)
-        desk.hand_out_late()
         came = list(desk.answers()) if agenda.is_flying else []
         for image, counted in came:
             agenda.take(image, counted)
@@ -407,11 +324,6 @@ def answers(
             if journal and (image.place not in out or not job.run.is_judged):
                 journal.append(_entry(job, image, counted))
         report(done)
-
-
-def _drawn(key: tuple[int, int]) -> Fraction:
-    """A number between 0 and 1 for a unit, the same in every run."""
-    return Fraction(int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "little"), 2**64)
 
 
 def _entry(job: Job, image: Pending, counted: Counted) -> Kept:

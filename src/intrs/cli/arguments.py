@@ -408,6 +408,8 @@ def _add_attack(parser: Parser) -> None:
     parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
     _add_alpha(parser)
     _add_images(parser, "`intrs attack --join`")
+    words = "attack part I of K, for --join: every K-th image; auto: the task of a SLURM array"
+    parser.add_argument("--shard", default="", metavar="I/K", help=words)
     _add_engine(parser)
     _add_loader(parser)
     _add_device(parser)
@@ -423,6 +425,7 @@ def _add_reproduce(parser: Parser) -> None:
     parser.add_argument("-o", "--out", type=Path, default=Path("reproduction"), metavar="DIR", help=words)
     parser.add_argument("--quick", action="store_true", help="few images and samples: minutes instead of hours")
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_cluster(parser)
 
 
 def _add_report(parser: Parser) -> None:

@@ -11,6 +11,7 @@ from intrs.cli.screen import complain, print_table, share, show, table, which_im
 from intrs.cli.start import INTERRUPTED
 from intrs.errors import SettingsError
 from intrs.exact import plain
+from intrs.pgd.api import part_of
 from intrs.progress import reporting
 from intrs.request import Attack
 from intrs.training.pytorch import ON_THE_CPU
@@ -31,7 +32,7 @@ def attack(args: Namespace) -> int:
     if args.join is None and args.to is None:
         if None in places:
             raise SettingsError("MODEL, DATA and OUTDIR are needed\nsee `intrs attack --help`")
-        return run(asked(args, Attack), args.out, args.argv, args.device)
+        return run(part_of(asked(args, Attack), args.shard), args.out, args.argv, args.device)
     if args.join is None or args.to is None or places != (None, None, None):
         raise SettingsError("to put parts together, say: intrs attack --join DIR DIR ... --to DIR")
     summarise(pgd.join(args.join, args.to))

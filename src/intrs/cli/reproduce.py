@@ -29,8 +29,9 @@ def reproduce(args: Namespace) -> int:
         show("absent", f"{spec}: the plan names it, and there is no such file or model")
     try:
         made = experiments.reproduce(
-            plan, args.out, quick=args.quick, threads=args.threads, progress=True, announce=_announce
-        )
+            plan, args.out, quick=args.quick, threads=args.threads, ray=args.ray, workers=args.workers,
+            progress=True, announce=_announce,
+        )  # fmt: skip
     except KeyboardInterrupt:
         print(f"intrs: stopped; the same command continues:\n  {join(['intrs', *args.argv])}", file=sys.stderr)
         return INTERRUPTED

@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
             workers=args.workers,
             twice=args.twice,
             progress=True,
-            on_start=lambda started: begun.append((started, announce(started))),
+            on_start=lambda started: begun.append((started, announce(started, alone=not args.ray))),
         )
     except KeyboardInterrupt:
         if not begun:
@@ -100,8 +100,8 @@ def _data_name(spec: str) -> str:
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
-def announce(started: Started) -> float:
-    """Say, before sampling, what is done and what can come of it; the measured rate is returned."""
+def announce(started: Started, *, alone: bool = True) -> float:
+    """Say, before sampling, what is done and what can come of it; the measured rate of this machine is returned."""
     job, done = started.job, len(started.rows)
     run, request, images = job.run, job.run.request, len(job.positions)
     integers = run.noise.on_integers
@@ -135,7 +135,8 @@ def announce(started: Started) -> float:
         return 0.0
     rate = job.rate()
     most = "at most" if job.rules else "about"
-    show("time", f"{most} {duration((images - done) * job.samples_per_image() / rate)} ({rate:,.0f} samples/s)")
+    words = "" if alone else " on this machine alone"
+    show("time", f"{most} {duration((images - done) * job.samples_per_image() / rate)}{words} ({rate:,.0f} samples/s)")
     return rate
 
 

@@ -1,40 +1,51 @@
 """Units on the workers of a Ray cluster (extra `ray`).
 
-Every unit is a Ray task. The classifier is put into Ray's object store once, travels once to every node, and is kept by
-every worker process. Ray does not retry anything itself: a lost unit goes back to the driver, which hands it out again.
+Every unit is a Ray task on a node that the engine chooses, so that it knows which machine was asked. The classifier is
+put into Ray's object store once, travels once to every node, and is kept by every worker process. Ray does not retry
+anything itself: a lost unit goes back to the desk, which hands it out again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import threading
 import time
-from concurrent.futures import Future
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from intrs.engines.engine import Engine, LostError
+from intrs.engines.engine import Engine, LostError, Reply
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import shown
 from intrs.units import count_unit, where
 from intrs.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
+
     from intrs.units import Counted, Unit, Voter
 
 Workers = Literal["core", "node"]
 AUTOMATIC = "auto"  # the cluster that RAY_ADDRESS or this machine knows, else one of our own
 LOOK_SECONDS = 2.0  # between looks at which nodes there are
-PATIENCE = 60.0  # seconds without a single processor before the run is given up
-CONNECT_SECONDS = 20
+FIRST_PATIENCE = 60.0  # seconds that a cluster may be without a single processor when a run begins
+CONNECT_SECONDS = 10.0  # until a cluster takes a connection; Ray itself would try for minutes
+PATIENCE = 300.0  # and while it goes on, before it is given up
+SAME = "install the same version of intrs, for the same versions of Python and Ray, on all nodes"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which cluster, and how its processors are used."""
+    """Which cluster, and how its processors are used. `with cluster:` joins it, or starts one on this machine."""
 
     address: str = AUTOMATIC
     workers: Workers = "core"  # a unit takes one core, or all cores of a node
+    cores: int = 0  # of a cluster that is started here; 0: all
 
     def __post_init__(self) -> None:
         if self.workers not in get_args(Workers):
@@ -43,8 +54,29 @@ class Cluster:
             raise SettingsError(f"ray: expected the address of a cluster or 'auto', got {shown(self.address)}")
 
     def engine(self, voter: Voter) -> RayEngine:
-        """Join the cluster, or start one on this machine."""
-        return RayEngine(voter, self)
+        """What counts for this voter on the cluster, which has been joined."""
+        return RayEngine(voter, self.workers)
+
+    def __enter__(self) -> Self:
+        ray = _imported()
+        if not ray.is_initialized():
+            _connect(ray, self.address, self.cores)
+            object.__setattr__(self, "_joined", ray)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it; one that was started here ends. A Ray that was initialised before stays as it was."""
+        ray = self.__dict__.pop("_joined", None)
+        if ray:
+            ray.shutdown()
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A machine of the cluster."""
+
+    name: str
+    processors: int
 
 
 class RayEngine(Engine):
@@ -52,34 +84,41 @@ class RayEngine(Engine):
 
     is_remote = True
 
-    def __init__(self, voter: Voter, cluster: Cluster) -> None:
+    def __init__(self, voter: Voter, workers: Workers) -> None:
         self._ray = _imported()
-        self._owned = _connect(self._ray, cluster.address)
-        self._workers = cluster.workers
+        self._affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._workers = workers
         self._digest = voter.digest
         self._box = [self._ray.put(voter)]
-        self._refs: dict[Any, None] = {}
-        self._nodes: list[tuple[str, int]] = []
-        self._looked, self._since = 0.0, time.monotonic()
         self._task = self._ray.remote(count_remotely)
+        self._tasks: dict[_Node, Any] = {}  # the task as it is bound to each node
+        self._refs: dict[Any, None] = {}
+        self._lock = threading.Lock()  # Ray answers on a thread of its own
+        self._nodes: dict[str, _Node] = {}
+        self._places: deque[str] = deque()  # free slots, by their node, in turns
+        self._busy: Counter[str] = Counter()  # units by node
+        self._benched: dict[str, float] = {}  # nodes that lost a unit, and until when nothing is given to them
+        self._slots = 0
+        self._looked, self._since, self._patience = 0.0, time.monotonic(), FIRST_PATIENCE
 
     @property
     def slots(self) -> int:  # type: ignore[override]
         """Units that the nodes of the moment can work on at once."""
-        self._look()
-        each = self._each()
-        return sum(cpus // each if self._workers == "core" else 1 for _, cpus in self._nodes if cpus >= each)
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS or not self._slots:
+            self._look(now)
+        return self._slots
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
-        """Count a unit on a worker that is free; a copy of a unit goes to another node, if there are several."""
-        options: dict[str, Any] = {"num_cpus": self._each(), "max_retries": 0, "scheduling_strategy": "SPREAD"}
-        if copy and len(self._nodes) > 1:
-            node = self._nodes[(hash(unit.key) + copy) % len(self._nodes)][0]
-            affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-            options["scheduling_strategy"] = affinity(node, soft=True)
-        ref = self._task.options(**options).remote(self._digest, self._box, unit)
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
+        """Count a unit on a node that has a free slot; not on those to avoid, if there are others."""
+        node = self._choose(avoid)
+        threads = 1 if self._workers == "core" else node.processors
+        if node not in self._tasks:
+            strategy = self._affinity(node.name, soft=False)
+            self._tasks[node] = self._task.options(num_cpus=threads, max_retries=0, scheduling_strategy=strategy)
+        answer = Reply(node.name)
+        ref = self._tasks[node].remote(__version__, self._digest, self._box, threads, unit)
         self._refs[ref] = None
-        answer: Future[Counted] = Future()
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
         return answer
 
@@ -89,60 +128,112 @@ class RayEngine(Engine):
         return f"{nodes} node{'s' * (nodes != 1)}, {slots} worker{'s' * (slots != 1)}"
 
     def close(self) -> None:
-        """Cancel what runs, and leave the cluster; one that was started for this run ends."""
+        """Cancel what runs."""
         for ref in list(self._refs):
-            self._ray.cancel(ref, force=True)
-        if self._owned:
-            self._ray.shutdown()
+            with contextlib.suppress(Exception):  # the cluster may be gone, and something else is to be heard
+                self._ray.cancel(ref, force=True)
+        self._refs.clear()
 
-    def _each(self) -> int:
-        """Processors that a unit asks for."""
-        return 1 if self._workers == "core" else min((cpus for _, cpus in self._nodes), default=1)
+    # --- Nodes -------------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _choose(self, avoid: AbstractSet[str]) -> _Node:
+        """Take a free slot; if there is none, whichever node has the least to do."""
+        with self._lock:
+            for _ in range(len(self._places)):
+                name = self._places.popleft()
+                if name not in avoid:
+                    break
+                self._places.append(name)
+            else:
+                others = [name for name in self._nodes if name not in avoid] or list(self._nodes)
+                name = min(others, key=lambda name: self._busy[name] / self._capacity(name))
+                with contextlib.suppress(ValueError):
+                    self._places.remove(name)
+            self._busy[name] += 1
+            return self._nodes[name]
+
+    def _capacity(self, name: str) -> int:
+        return self._nodes[name].processors if self._workers == "core" else 1
+
+    def _look(self, now: float) -> None:
         """Nodes come and go."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS and self._nodes:
+        try:
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
+        except Exception:  # the head does not answer at the moment; Ray ends this process if it stays so
             return
         self._looked = now
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
-        found = [(node["NodeID"], int(node["Resources"].get("CPU", 0))) for node in alive]
-        self._nodes = sorted((name, cpus) for name, cpus in found if cpus > 0)
+        found = (_Node(node["NodeID"], int(node["Resources"].get("CPU", 0))) for node in alive)
+        with self._lock:
+            self._settle(node for node in found if node.processors > 0 and self._benched.get(node.name, 0) <= now)
         if self._nodes:
-            self._since = now
-        elif now - self._since > PATIENCE or self._owned:
+            self._since, self._patience = now, PATIENCE
+        elif now - self._since > self._patience:
             raise SettingsError(
-                f"the Ray cluster has {len(alive)} nodes and no processor (CPU) for tasks; add a node that has some"
+                f"the Ray cluster has {len(alive)} node{'s' * (len(alive) != 1)} and no processor (CPU) for tasks; add "
+                "a node that has some. What was counted so far is kept"
             )
 
-    def _hear(self, ref: Any, made: Future[Any], answer: Future[Counted]) -> None:
+    def _settle(self, nodes: Iterable[_Node]) -> None:
+        """These are the nodes now: one slot of each in turn, so that few units are spread over all of them."""
+        known = {node.name: node for node in nodes}
+        if known == self._nodes:
+            return
+        self._nodes = known
+        self._slots = sum(map(self._capacity, known))
+        self.threads = 1 if self._workers == "core" else min((node.processors for node in known.values()), default=1)
+        free = {name: self._capacity(name) - self._busy[name] for name in sorted(known)}
+        rounds = range(max(free.values(), default=0))
+        self._places = deque(name for i in rounds for name, count in free.items() if i < count)
+
+    def _bench(self, name: str) -> None:
+        """A node that fails gets nothing until we have looked whether it is still there."""
+        self._benched[name] = time.monotonic() + LOOK_SECONDS
+        self._settle([node for node in self._nodes.values() if node.name != name])
+
+    # --- Answers -----------------------------------------------------------------------------------------------------
+
+    def _hear(self, ref: Any, made: Future[Any], answer: Reply) -> None:
         """Ray's answer as ours."""
+        error = LostError("it was cancelled") if made.cancelled() else made.exception()
+        if error is not None:
+            error = _translated(self._ray, error)
         self._refs.pop(ref, None)
-        error = made.exception()
+        with self._lock:
+            self._busy[answer.place] -= 1
+            if answer.place in self._nodes and self._busy[answer.place] < self._capacity(answer.place):
+                self._places.append(answer.place)
+            if isinstance(error, _NodeLostError) and len(self._nodes) > 1:
+                self._bench(answer.place)
         if error is None:
             answer.set_result(made.result())
         else:
-            answer.set_exception(_translated(self._ray, error))
+            answer.set_exception(error)
 
 
-_KEPT: dict[str, Voter] = {}  # of this worker process, by digest
+_KEPT: dict[tuple[str, int], Voter] = {}  # of this worker process, by digest and number of threads
 
 
-def count_remotely(digest: str, box: list[Any], unit: Unit) -> Counted:
-    """What a worker does. The voter comes in a box, so that it is fetched only if this process does not have it."""
-    ray = _imported()
-    threads = max(int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)), 1)
-    if digest not in _KEPT:
-        voter: Voter = ray.get(box[0])
-        if voter.digest != digest:
-            raise SettingsError(
-                f"a worker ({where()}) has intrs {__version__}, which is not the version of the driver or reads the "
-                "network otherwise; install the same version on all nodes"
-            )
-        _KEPT.clear()  # one run at a time
-        _KEPT[digest] = voter
-    voter = _KEPT[digest]
-    return count_unit(replace(voter, smooth=replace(voter.smooth, threads=threads)), unit)
+def count_remotely(version: str, digest: str, box: Sequence[Any], threads: int, unit: Unit) -> Counted:
+    """What a worker does; the number of threads is given, because what Ray tells its workers about it may be wrong."""
+    if version != __version__:
+        raise SettingsError(f"a worker ({where()}) has intrs {__version__}, the driver has {version}; {SAME}")
+    voter = _KEPT.get((digest, threads)) or _fetched(digest, box, threads)
+    return count_unit(voter, unit)
+
+
+def _fetched(digest: str, box: Sequence[Any], threads: int) -> Voter:
+    """The voter comes in a box, so that it is fetched only if this process does not have it."""
+    voter: Voter = _imported().get(box[0])
+    if voter.digest != digest:
+        raise SettingsError(
+            f"a worker ({where()}) reads the network or the settings otherwise than the driver does: their identity "
+            f"differs; {SAME}"
+        )
+    _KEPT.clear()  # one run at a time
+    return _KEPT.setdefault((digest, threads), replace(voter, smooth=replace(voter.smooth, threads=threads)))
+
+
+# --- Ray itself ------------------------------------------------------------------------------------------------------
 
 
 def _imported() -> Any:
@@ -152,38 +243,64 @@ def _imported() -> Any:
         raise SettingsError("a cluster needs Ray, which is not installed: pip install 'intrs[ray]'") from None
 
 
-def _connect(ray: Any, address: str) -> bool:
-    """Join a cluster or start one; whether it is ours to end."""
-    if ray.is_initialized():
-        return False
+def _connect(ray: Any, address: str, cores: int) -> None:
+    """Join a cluster, or start one if none is named and none runs here."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # or a Ray that we start would report to its makers
     quiet = {"log_to_driver": False, "configure_logging": False}
     given = os.environ.get("RAY_ADDRESS", "") if address == AUTOMATIC else address
     try:
         if given and given != AUTOMATIC:
+            _check_reached(given)
             ray.init(address=given, **quiet)
-            return True
+            return
         try:
             ray.init(address=AUTOMATIC, **quiet)
         except ConnectionError:
-            ray.init(include_dashboard=False, **quiet)
+            ray.init(address="local", include_dashboard=False, num_cpus=cores or None, **quiet)
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SettingsError(
-            f"cannot join the Ray cluster at {given or 'this machine'}: {first}. Is it running, and do Python and Ray "
-            "have the same versions there?"
+            f"cannot join the Ray cluster at {given or 'this machine'}: {_first_line(error)}. Is it running and "
+            "reached from here, do Python and Ray have the same versions there, and is its token known here?"
         ) from None
-    return True
+
+
+def _check_reached(address: str) -> None:
+    """Raise OSError if nothing listens at host:port; whatever else an address may be is left to Ray."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+
+
+class _NodeLostError(LostError):
+    """The whole node of a unit is gone, or so it seems."""
 
 
 def _translated(ray: Any, error: BaseException) -> BaseException:
     """What became of a unit: a user's mistake, or a loss that can be made good."""
-    if not isinstance(error, ray.exceptions.RayTaskError):
-        words = str(error).strip().splitlines()
-        return LostError(words[0] if words else type(error).__name__)
+    known = ray.exceptions
+    if isinstance(error, LostError):
+        return error
+    if isinstance(error, known.WorkerCrashedError | known.OutOfMemoryError):
+        return LostError(_first_line(error))
+    if isinstance(error, known.RaySystemError) and "intrs" in str(error):  # the worker could not read what it was sent
+        return SettingsError(f"a worker of the cluster has no intrs, or another version: {_first_line(error)}; {SAME}")
+    if not isinstance(error, known.RayTaskError):
+        return _NodeLostError(_first_line(error))
     cause: BaseException = getattr(error, "cause", None) or error
     if isinstance(cause, IntrsError):
         return cause
-    if "No module named 'intrs" in str(error):
-        return SettingsError("a worker of the cluster has no intrs; install the same version on all nodes")
+    if isinstance(cause, known.RayError | MemoryError | OSError) and not isinstance(cause, known.RayTaskError):
+        return LostError(_first_line(cause))  # the voter could not be fetched, or the machine is short of something
+    if isinstance(cause, ImportError | AttributeError | TypeError | RuntimeError) or "intrs" in _last_line(error):
+        return SettingsError(f"a worker of the cluster has no intrs, or another version: {_last_line(error)}; {SAME}")
     return cause
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from concurrent.futures import Future
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from intrs.engines.engine import Engine
+from intrs.engines.engine import Engine, Reply
 from intrs.errors import SettingsError
 from intrs.units import Unit, Voter, count_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from intrs.progress import Progress
-    from intrs.units import Counted
 
 
 class _StoppedError(Exception):
@@ -26,15 +27,16 @@ class Threads(Engine):
 
     def __init__(self, voter: Voter, slots: int = 1, threads: int = 0) -> None:
         self._voter = replace(voter, smooth=replace(voter.smooth, threads=threads))
-        self._queue: SimpleQueue[tuple[Unit, Future[Counted]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Unit, Reply] | None] = SimpleQueue()
         self._done: dict[int, int] = {}  # samples so far, by the thread that counts them
         self._closed = threading.Event()
         self._workers = _started(self._work, slots)
         self.slots = len(self._workers)
+        self.threads = threads or cores()
 
-    def submit(self, unit: Unit, copy: int = 0) -> Future[Counted]:
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         """Count a unit on the next thread that is free."""
-        future: Future[Counted] = Future()
+        future = Reply()
         self._queue.put((unit, future))
         return future
 
@@ -66,6 +68,11 @@ class Threads(Engine):
         if self._closed.is_set():
             raise _StoppedError
         self._done[threading.get_ident()] = progress.done
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _started(work: object, wanted: int) -> list[threading.Thread]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs import results
 from intrs.adaptive.tables import squared
-from intrs.driver import work
+from intrs.driver import joined, work
 from intrs.errors import IntrsError, ResultsError
 from intrs.exact import parse_count, plain
 from intrs.experiments.attacks import attacks
@@ -29,6 +29,7 @@ from intrs.request import Certify, Predict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from intrs.engines import Workers
     from intrs.experiments.attacks import Planned
     from intrs.experiments.folder import Found
     from intrs.experiments.plan import Sampling
@@ -71,13 +72,16 @@ def reproduce(
     *,
     quick: bool = False,
     threads: int = 0,
+    ray: str | bool | None = None,
+    workers: Workers = "core",
     progress: Shown = None,
     announce: Announce | None = None,
 ) -> Reproduction:
     """The paper's experiments on the networks of a plan; the same call continues what was interrupted.
 
     plan: a TOML file (docs/reproduce.md), or nothing for the one that ships. out: the folder for votes, tables and
-    figures. quick: few images and samples, no attacks. threads: 0 for all cores. announce hears of every piece of work
+    figures. quick: few images and samples, no attacks. threads: 0 for all cores. ray and workers: as in `certify`, for
+    votes of integer networks; the rest is done here. announce hears of every piece of work
     before it begins. Returns what was written.
     """
     chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else Path(plan))
@@ -88,12 +92,14 @@ def reproduce(
     planned = [each for each in attacks(found.plan, threads) if not each.lacks]
     _check_all(opened, samplings, planned)
     total, tell = len(samplings) + len(planned), announce or (lambda _: None)
-    for number, sampling in enumerate(samplings, 1):
-        job, writer = begin(opened.job(sampling), found.path(sampling), resume=True)
-        with writer:
-            tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
-            with reporting(progress) as report:
-                work(job, writer, report)
+    with joined(ray, workers) as cluster:
+        for number, sampling in enumerate(samplings, 1):
+            job, writer = begin(opened.job(sampling), found.path(sampling), resume=True)
+            with writer:
+                tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
+                shared = cluster and job.run.noise.on_integers and len(writer.rows) < len(job.positions)
+                with reporting(progress) as report:
+                    work(job, writer, report, cluster.engine(job.voter) if cluster and shared else None)
     for number, each in enumerate(planned, len(samplings) + 1):
         tell(Step(number, total, each.folder))
         with reporting(progress) as report:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from intrs import pgd
 from intrs.data import Images, open_data
+from intrs.errors import SettingsError
 from intrs.model import open_model
 from intrs.progress import reporting
 from intrs.request import Attack
+from intrs.shards import Shard, settled_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +49,7 @@ def attack(
     first: Count = Attack.first,
     skip: Count = Attack.skip,
     max: Count | None = None,  # the setting's name
+    shard: str = "",
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
@@ -61,14 +65,33 @@ def attack(
     eps are fractions of the pixel range; without them the paper's are taken. sigma 0 attacks the network itself, else
     its smoothed form, by default under the noise that the model was trained for. source is another network to take
     the gradients from. device is where PyTorch computes gradients (cpu, cuda; auto: CUDA, else the CPU); answers are
-    always the CPU's. Returns what came of it: a line per image and eps, and accuracy at each eps.
+    always the CPU's. shard="2/8" attacks the second of eight parts of the images, which `pgd.join` puts
+    together. Returns what came of it: a line per image and eps, and accuracy at each eps.
     """
     settings = locals()
     opened = open_model(model)
     images = data if isinstance(data, Images) else open_data(data, split)
     name = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
-    request = Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)})
+    request = part_of(Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)}), shard)
     with reporting(progress) as report:
         return pgd.attack(
             request, Path(outdir), model=opened, data=images, device=device, progress=report, announce=on_start
         )
+
+
+def part_of(request: Attack, shard: str) -> Attack:
+    """The attack on a part of the images: every k-th, which is what first, skip and max say."""
+    if not shard:
+        return request
+    part = Shard.parse(settled_shard(shard, os.environ))
+    if part.by == "samples":
+        raise SettingsError("shard: an attack is divided by images, because every image is attacked as a whole")
+    if request.seed is None:
+        raise SettingsError("the parts of an attack need one seed, or their noise differs; give a seed")
+    most = None if request.max is None else len(range(request.max)[part.number - 1 :: part.of])
+    if most == 0:
+        raise SettingsError(
+            f"shard: {part.of} parts of {request.max} images would leave some of them empty; take fewer"
+        )
+    first = request.first + (part.number - 1) * request.skip
+    return replace(request, first=first, skip=request.skip * part.of, max=most)

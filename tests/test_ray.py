@@ -1,0 +1,180 @@
+"""Units on real Ray nodes of this machine: the bytes of a local run, whatever is missing, killed or stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ray_faults import campaign, check_same
+from ray_nodes import Nodes, free_port
+from tiny_model import save_images, save_model
+
+import intrs
+from intrs.engines import LostError
+from intrs.engines import ray as engine
+from intrs.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECONDS = 240.0  # after which a cluster is given up; a test takes less than a minute if nothing else runs
+SMALL: dict[str, tuple[str, ...]] = {"adaptive": ("--n", "3000", "--radii", "0,0.25", "--max", "3")}
+COMMAND = [sys.executable, "-m", "intrs", "certify", "tiny.onnx", "tiny.npz", "--seed", "7"]
+SAME = """
+import sys
+import intrs, ray
+
+RUNS = {
+    "fixed": {"n": 3000},
+    "adaptive": {"n": 5000, "radii": (0, 0.1, 0.2)},
+    "precision": {"n": 5000, "precision": "5%"},
+}
+INPUTS = {"model": "tiny.onnx", "data": "tiny.npz", "seed": 7}
+ray.init(log_to_driver=False, configure_logging=False)  # RAY_ADDRESS says where
+for kind, settings in RUNS.items():
+    intrs.certify(**INPUTS, **settings, out=f"{kind}.tsv")
+    found = intrs.certify(**INPUTS, **settings, out=f"{kind}-ray.tsv", ray=True, workers="node", twice="20%")
+intrs.predict(**INPUTS, n=500, out="predict.tsv")
+intrs.predict(**INPUTS, n=500, out="predict-ray.tsv", ray=True)
+assert intrs.verify(found, ray=True)
+assert ray.is_initialized()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    save_model(tmp_path / "tiny.onnx")
+    save_images(tmp_path / "tiny.npz")
+
+
+@pytest.fixture
+def _alone() -> Iterator[None]:
+    """One cluster at a time, though the tests run in several processes."""
+    end = time.monotonic() + 3 * SECONDS
+    with (Path(tempfile.gettempdir()) / "intrs-tests-ray.lock").open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < end, "another test holds its cluster for too long"
+                time.sleep(0.5)
+        yield
+
+
+def certify(name: str, **more: Any) -> intrs.metrics.Results:
+    return intrs.certify("tiny.onnx", "tiny.npz", seed=7, out=name, n=3000, **more)
+
+
+def on(nodes: Nodes, words: list[str], **settings: Any) -> tuple[int, str]:
+    """A command beside the cluster, in a process of its own: exit code, and what it said on stderr."""
+    made = nodes.driver(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **settings)
+    said = made.communicate(timeout=nodes.left())[1]
+    return made.returncode, said
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_cluster_gives_the_bytes_of_a_local_run() -> None:
+    """By RAY_ADDRESS and as an initialised Ray, which stays so; and by its address, where Ctrl-C says how to resume."""
+    with Nodes([1, 1], apart=False, seconds=SECONDS) as nodes:
+        assert on(nodes, [sys.executable, "-c", SAME], env={"RAY_ADDRESS": nodes.address}) == (0, "")
+        for kind in ("fixed", "adaptive", "precision", "predict"):
+            check_same(Path(f"{kind}-ray.tsv"), Path(f"{kind}.tsv"))
+        _interrupt(nodes)
+
+
+def _interrupt(nodes: Nodes) -> None:
+    words = ["--n", "100000000", "-o", "long.tsv", "--ray", nodes.address]
+    made = nodes.driver([*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not Path("long.tsv.votes").exists() and made.poll() is None:
+        nodes.pause(0.1)
+    made.send_signal(signal.SIGINT)
+    said = made.communicate(timeout=nodes.left())[1]
+    assert made.returncode == 130, said
+    assert "stopped after 0 of 8 images; continue with" in said
+    assert "--resume" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("_alone")
+def test_faults_change_nothing() -> None:
+    """A few of the faults of `ray_faults.py`, which is run in full by hand."""
+    found = campaign(4, 3, apart=False, seconds=SECONDS, per_run=3, processors=[1, 1], runs=SMALL)
+    assert sum(found.values()) == 3
+
+
+@pytest.mark.usefixtures("_alone")
+def test_what_a_cluster_may_lack(tmp_path: Path) -> None:
+    """No processors, another version of intrs, another intrs altogether: said clearly, with exit code 2."""
+    other, strange = tmp_path / "other", tmp_path / "strange"
+    (other / "intrs-9.9.dist-info").mkdir(parents=True)
+    (other / "intrs-9.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: intrs\nVersion: 9.9\n")
+    (strange / "intrs").mkdir(parents=True)
+    (strange / "intrs" / "__init__.py").touch()
+    paths = {i: {"PYTHONPATH": f"{folder}:{_package()}"} for i, folder in enumerate((other, strange), 1)}
+    words = ("--n", "1000", "-o", "r.tsv", "--ray")
+    with Nodes([0, 1, 1], apart=False, seconds=SECONDS, environments=paths, started=1) as nodes:
+        hurried = "from intrs.engines import ray; ray.FIRST_PATIENCE = 1; from intrs.cli import main; import sys; "
+        program = [sys.executable, "-c", f"{hurried} sys.exit(main(sys.argv[1:]))", *COMMAND[3:], *words, nodes.address]
+        code, text = on(nodes, program)
+        assert code == 2, text
+        assert "the Ray cluster has 1 node and no processor (CPU) for tasks" in text
+        for node, said in ((1, "has intrs 9.9, the driver has"), (2, "has no intrs, or another version")):
+            nodes.nodes[node].start()
+            nodes.nodes[node].wait()
+            code, text = on(nodes, [*COMMAND, *words, nodes.address, "--resume"])
+            assert (code, said in text, "Traceback" in text) == (2, True, False), text
+            nodes.nodes[node].kill()
+    assert json.loads(Path("r.tsv.json").read_text())["n"] == 1000  # the run can be resumed where the cluster is right
+
+
+def _package() -> Path:
+    return Path(intrs.__file__).parent.parent
+
+
+def test_a_wrong_address_is_found_before_anything_is_written() -> None:
+    for address, words in ((f"127.0.0.1:{free_port()}", "Connection refused"), ("nonsense", "nvalid address")):
+        with pytest.raises(SettingsError, match=f"cannot join the Ray cluster at {address}: .*{words}"):
+            certify("r.tsv", ray=address)
+    assert not Path("r.tsv").exists()
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SettingsError, match=r"pip install 'intrs\[ray\]'"):
+        certify("r.tsv", ray=True)
+    assert not Path("r.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"workers": "all"}, "workers: choose from core, node"), ({"ray": ""}, "expected the address of a cluster"),
+     ({"noise": "continuous"}, "integer networks")],
+)  # fmt: skip
+def test_settings_are_checked(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        certify("r.tsv", **{"ray": True} | settings)
+
+
+def test_what_becomes_of_a_unit_is_told_apart() -> None:
+    """What can be made good is a loss; what the user has to mend is said."""
+    ray = importlib.import_module("ray")
+    raised = ray.exceptions
+    assert isinstance(engine._translated(ray, raised.WorkerCrashedError()), LostError)
+    assert isinstance(engine._translated(ray, raised.NodeDiedError("gone")), engine._NodeLostError)
+    for cause in (raised.ObjectLostError("a", "b", "c"), MemoryError("no memory"), OSError("no file")):
+        found = engine._translated(ray, raised.RayTaskError("count", "Traceback\nlast line", cause))
+        assert isinstance(found, LostError), cause
+    mistake = SettingsError("say it otherwise")
+    assert engine._translated(ray, raised.RayTaskError("count", "Traceback", mistake)) is mistake
