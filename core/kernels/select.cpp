@@ -17,20 +17,32 @@ namespace intrs {
 namespace {
 
 #if defined(__x86_64__)
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2");
+// From CPUID itself: __builtin_cpu_supports needs a symbol that not every compiler's run-time library has.
+struct Cpu {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  Cpu(unsigned leaf, unsigned subleaf) { __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d); }
+};
+
+// Whether the operating system saves these registers (XCR0): 6 for AVX, 0xE6 for AVX-512.
+bool saves(unsigned registers) {
+  if (!(Cpu(1, 0).c >> 27 & 1)) return false;  // OSXSAVE
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & registers) == registers;
 }
 
-// CPUID leaf 7, subleaf 1, EAX bit 4; older compilers do not know its name.
+bool has_avx2() {
+  return Cpu(7, 0).b >> 5 & 1 && saves(6);
+}
+
 [[maybe_unused]] bool has_avxvnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+  return has_avx2() && Cpu(7, 1).a >> 4 & 1;
 }
 
 bool has_avx512vnni() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vnni");
+  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31, kAll = kF | kDq | kBw | kVl;
+  const Cpu cpu(7, 0);
+  return (cpu.b & kAll) == kAll && cpu.c >> 11 & 1 && saves(0xE6);
 }
 #elif defined(__aarch64__)
 bool has_neon_dot() {
