@@ -1,5 +1,6 @@
 /* Convolutions, row by row or by tiles. The input is read in rows of int16 without zero point, in a scratch part of the
  * arena; see intrs_data.h for the methods. */
+#include "intrs_helium.h"
 #include "intrs_kernels.h"
 #include "intrs_layers.h"
 
@@ -15,14 +16,46 @@ typedef struct {
   const int8_t *shift, *weights;
   int plain;  /* codes are rounded once, and saturated to int8 alone */
   int8_t* to; /* this row of the output */
+#if INTRS_KERNELS == 2
+  int helium; /* the ring holds codes as they are, for Helium */
+#endif
 } intrs_conv_work;
 
 /* A row of the input as int16 without zero point, in this place of the ring. */
 static void widen_row(const intrs_conv_work* c, uint32_t y, uint32_t place) {
   const uint32_t count = c->in->width * c->in->channels;
-  const int8_t* from = c->codes + y * count;
   int16_t* to = c->rows + place * c->row + c->conv->window.left * c->in->channels;
-  intrs_widen_codes(to, from, count, c->conv->input_zero_point);
+  intrs_widen_codes(to, c->codes + y * count, count, c->conv->input_zero_point);
+}
+
+#if INTRS_KERNELS == 2
+
+static void load_row(const intrs_conv_work* c, uint32_t y, uint32_t place) {
+  const uint32_t count = c->in->width * c->in->channels;
+  int8_t* codes = (int8_t*)c->rows + place * c->row + c->conv->window.left * c->in->channels;
+  if (c->helium) {
+    intrs_copy_codes(codes, c->codes + y * count, count);
+  } else {
+    widen_row(c, y, place);
+  }
+}
+
+#else
+
+#define load_row widen_row
+
+#endif
+
+/* Padding stands for 0. */
+static void clear_ring(const intrs_conv_work* c) {
+  const uint32_t values = c->span * c->row + INTRS_CONV_SLACK;
+#if INTRS_KERNELS == 2
+  if (c->helium) {
+    memset(c->rows, c->conv->input_zero_point, values);
+    return;
+  }
+#endif
+  memset(c->rows, 0, sizeof(int16_t) * values);
 }
 
 /* RESCALE of one output. */
@@ -121,6 +154,16 @@ INTRS_INLINE void store_quickly(const intrs_conv_pair* p, const intrs_sums* sums
   p->to[channels + 1] = (int8_t)d;
 }
 
+/* The codes or class scores of the last place, if it is alone; class scores have one place. */
+static void store_last(const intrs_conv_work* c, const intrs_conv_pair* p, const intrs_sums* sums) {
+  if (!c->conv->wide) {
+    store_slowly(c->conv, p, sums, c->out->channels, 1);
+    return;
+  }
+  store_wide(c->conv, &p->first, p->to, sums->at[0]);
+  if (p->outputs == 2) store_wide(c->conv, &p->second, p->to + 4, sums->at[2]);
+}
+
 /* A row of these outputs, two places at a time. */
 static void conv_places(const intrs_conv_work* c, intrs_conv_pair* p, intrs_walk_of two) {
   const intrs_walk_of one = p->outputs == 2 ? intrs_walk_21 : intrs_walk_11;
@@ -139,12 +182,7 @@ static void conv_places(const intrs_conv_work* c, intrs_conv_pair* p, intrs_walk
   }
   if (left == 0) return;
   conv_block(c, p, one, &sums);
-  if (c->conv->wide) { /* class scores have one place */
-    store_wide(c->conv, &p->first, p->to, sums.at[0]);
-    if (p->outputs == 2) store_wide(c->conv, &p->second, p->to + 4, sums.at[2]);
-  } else {
-    store_slowly(c->conv, p, &sums, channels, 1);
-  }
+  store_last(c, p, &sums);
 }
 
 #if INTRS_PAIRS_OF_WEIGHTS
@@ -173,8 +211,14 @@ static void conv_pair(const intrs_conv_work* c, intrs_conv_pair* p) {
   conv_places(c, p, two);
 }
 
+#if INTRS_KERNELS == 2
+#define CONV_GROUP INTRS_APART /* its stack and that of conv_row_helium do not add up */
+#else
+#define CONV_GROUP static
+#endif
+
 /* A row of one group: outputs in pairs, the last one alone if their number is odd. */
-static void conv_group(const intrs_conv_work* c, uint32_t group) {
+CONV_GROUP void conv_group(const intrs_conv_work* c, uint32_t group) {
   const intrs_conv* conv = c->conv;
   const uint32_t each = c->out->channels / conv->groups, end = (group + 1) * each;
   intrs_conv_pair p;
@@ -219,8 +263,110 @@ static void conv_channel(const intrs_conv_work* c, uint32_t channel, uint32_t x)
   }
 }
 
+#if INTRS_KERNELS == 2
+
+/* --- rows of plain convolutions by Helium: sum of (code - zero point) * weight is that of code * weight, and a part of
+ * the bias that is known before --- */
+
+/* The bias for codes with zero point, given the rows of the kernel that lie inside the input. */
+static int32_t bias_of_codes(const intrs_conv_work* c, uint32_t output, const int8_t* weights, uint32_t run) {
+  const uint32_t sum = (uint32_t)intrs_sum_of_codes(weights, c->count_y * run);
+  return (int32_t)((uint32_t)c->bias[output] - sum * (uint32_t)c->conv->input_zero_point);
+}
+
+static void set_lanes(intrs_helium_row* row, uint32_t lane, const intrs_scale* s) {
+  row->multiplier[lane] = row->multiplier[lane + 1] = s->multiplier;
+  row->more[lane] = row->more[lane + 1] = s->more;
+  row->up[lane] = row->up[lane + 1] = -s->down;
+}
+
+/* One or two outputs, from the first place on. */
+static void begin_helium(const intrs_conv_work* c, intrs_helium_row* row, intrs_conv_pair* p) {
+  const int8_t* values = (const int8_t*)c->rows;
+  const uint32_t kernel = c->conv->window.height * row->run, last = p->output + p->outputs - 1;
+  row->first = values + c->first * c->row;
+  row->end = values + row->wrap;
+  row->weights = c->weights + p->output * kernel + c->first_y * row->run;
+  row->second = row->weights + (p->outputs - 1) * kernel;
+  row->bias[0] = bias_of_codes(c, p->output, row->weights, row->run);
+  row->bias[1] = bias_of_codes(c, last, row->second, row->run);
+  row->to = p->to = c->to + p->output * (c->conv->wide ? 4u : 1u);
+  row->pairs = c->out->width / 2;
+  p->first = scale_of(c, p->output);
+  p->second = scale_of(c, last);
+}
+
+/* Pairs of places, with codes by Helium. */
+static void quick_helium(intrs_helium_row* row, const intrs_conv_pair* p) {
+  set_lanes(row, 0, &p->first);
+  set_lanes(row, 2, &p->second);
+  row->sums = 0;
+  intrs_walk_helium(row);
+}
+
+/* From place `x` on, with sums by Helium and codes as everywhere. */
+static void slow_helium(const intrs_conv_work* c, intrs_helium_row* row, intrs_conv_pair* p, uint32_t x) {
+  const uint32_t across = row->across, channels = c->out->channels;
+  intrs_sums sums;
+  row->sums = sums.at;
+  p->to += x * channels;
+  for (; x < c->out->width; x += 2, p->to += 2 * channels) {
+    const int last = x + 1 == c->out->width;
+    if (last) row->across = 0; /* nothing beyond the row is read */
+    intrs_walk_helium(row);
+    if (last) {
+      store_last(c, p, &sums);
+    } else {
+      store_slowly(c->conv, p, &sums, channels, 2);
+    }
+    row->first += 2 * across;
+    row->end += 2 * across;
+  }
+  row->across = across;
+}
+
+INTRS_APART void conv_row_helium(const intrs_conv_work* c) {
+  const uint32_t channels = c->out->channels, down = c->conv->window.dilation_y * c->row;
+  intrs_helium_row row;
+  intrs_conv_pair p;
+  row.rows = c->count_y;
+  row.across = c->conv->window.stride_x * c->in->channels;
+  row.run = intrs_conv_run(c->conv);
+  row.beyond = (0u - row.run) & 15u;
+  row.down = (int32_t)(down - row.run - row.beyond);
+  row.wrap = c->span * c->row;
+  row.to_across = 2 * channels;
+  row.at[0] = 0;
+  row.at[1] = channels;
+  row.at[2] = 1;
+  row.at[3] = channels + 1;
+  for (p.output = 0; p.output < channels; p.output += p.outputs) {
+    p.outputs = p.output + 1 < channels ? 2 : 1;
+    begin_helium(c, &row, &p);
+    if (row.pairs != 0 && p.outputs == 2 && p.first.quick && p.second.quick) {
+      quick_helium(&row, &p);
+      slow_helium(c, &row, &p, c->out->width & ~1u);
+    } else {
+      slow_helium(c, &row, &p, 0);
+    }
+  }
+}
+
+static int for_helium(const intrs_conv* conv) {
+  const int plain = conv->groups == 1 && !conv->by_channel && intrs_conv_runs(conv) == 1;
+  return plain && conv->method != INTRS_TILES;
+}
+
+#endif
+
 static void conv_row(const intrs_conv_work* c) {
   uint32_t i, x;
+#if INTRS_KERNELS == 2
+  if (c->helium && c->count_y != 0) {
+    conv_row_helium(c);
+    return;
+  }
+#endif
   if (!c->conv->by_channel) {
     for (i = 0; i < c->conv->groups; ++i) conv_group(c, i);
     return;
@@ -250,13 +396,13 @@ static void run_direct(intrs_conv_work* c) {
   const uint32_t out_row = c->out->width * c->out->channels * (c->conv->wide ? 4u : 1u);
   uint32_t y, loaded = 0;
   c->span = intrs_conv_span(c->conv);
-  memset(c->rows, 0, sizeof(int16_t) * (c->span * c->row + INTRS_CONV_SLACK));
+  clear_ring(c);
   for (y = 0; y < c->out->height; ++y, c->to += out_row) {
     const uint32_t below = y * w->stride_y + c->span; /* in the padded input */
     const uint32_t inside = below > w->top ? below - w->top : 0;
     const uint32_t wanted = inside < c->in->height ? inside : c->in->height;
     if (loaded + c->span < wanted) loaded = wanted - c->span; /* a stride beyond the kernel leaves rows out */
-    for (; loaded < wanted; ++loaded) widen_row(c, loaded, loaded % c->span);
+    for (; loaded < wanted; ++loaded) load_row(c, loaded, loaded % c->span);
     place_kernel(c, y);
     conv_row(c);
   }
@@ -402,6 +548,9 @@ void intrs_run_conv(const intrs_work* work) {
   c.shift = (const int8_t*)(work->data + conv->shift_at);
   c.weights = (const int8_t*)(work->data + conv->weights_at);
   c.to = intrs_codes(work, c.out);
+#if INTRS_KERNELS == 2
+  c.helium = for_helium(conv);
+#endif
   c.plain = !conv->twice && !conv->wide && conv->low == -128 && conv->high == 127;
 #if INTRS_WITH_TILES
   if (conv->method == INTRS_TILES) {

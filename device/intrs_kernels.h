@@ -1,42 +1,13 @@
-/* The inner loops, behind one switch: INTRS_KERNELS 0 is portable C99 and the meaning of the others, 1 is for the DSP
- * extension of Cortex-M4, M7, M33 and later (two 16-bit products per instruction), 2 for Helium (Cortex-M55, M85: eight
- * products). Left out, the compiler's target decides. A set gives `intrs_walk_any`, and where INTRS_PAIRS_OF_WEIGHTS is
- * 1 also `intrs_walk_pairs`; every set equals the portable one bit for bit. Set 1 compiles for any processor, with C
- * in place of its instructions, so that tests can see it there. */
+/* The inner loops of convolutions, by the switch in intrs_target.h. A set gives `intrs_walk_any`, and where
+ * INTRS_PAIRS_OF_WEIGHTS is 1 also `intrs_walk_pairs`. Set 1 compiles for any processor, with C in place of its
+ * instructions, so that tests can see it there. Set 2 is set 1 and intrs_helium.h. */
 #ifndef INTRS_KERNELS_H
 #define INTRS_KERNELS_H
 
 #include <string.h>
 
 #include "intrs_data.h"
-
-#ifndef INTRS_KERNELS
-#if defined(__ARM_FEATURE_MVE) && defined(__arm__)
-#define INTRS_KERNELS 2
-#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP == 1 && defined(__arm__)
-#define INTRS_KERNELS 1
-#else
-#define INTRS_KERNELS 0
-#endif
-#endif
-
-#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
-#include <arm_acle.h>
-#endif
-
-/* Loops that are written once for one and for two outputs and places become a function for each, apart from the code
- * around it, so that a small processor's registers are enough. */
-#if defined(__GNUC__)
-#define INTRS_INLINE static inline __attribute__((always_inline))
-#define INTRS_APART static __attribute__((noinline))
-#define INTRS_NAKED static __attribute__((naked, noinline)) /* all of it is assembly */
-#define INTRS_UNUSED __attribute__((unused))
-#define INTRS_COPY __builtin_memcpy /* one instruction for a word, even where memcpy is no builtin */
-#else
-#define INTRS_INLINE static inline
-#define INTRS_APART static
-#define INTRS_COPY memcpy
-#endif
+#include "intrs_target.h"
 
 /* One product after another, in the order in which they stand: GCC would sum four of them apart, and run out of
  * registers. */
@@ -74,7 +45,7 @@ static inline int32_t intrs_plus(int32_t a, int32_t b) {
 
 /* The upper word of a product, and something more. */
 static inline int32_t intrs_high_plus(int32_t value, int32_t multiplier, int32_t more) {
-#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+#if INTRS_DSP
   int32_t sum;
   __asm__("smmla %0, %1, %2, %3" : "=r"(sum) : "r"(value), "r"(multiplier), "r"(more));
   return sum;
@@ -105,11 +76,11 @@ static inline const int16_t* intrs_row_below(const intrs_walk* walk, const int16
   return row < walk->end ? row : row - walk->wrap;
 }
 
-#define INTRS_PAIRS_OF_WEIGHTS (INTRS_KERNELS == 1)
+#define INTRS_PAIRS_OF_WEIGHTS (INTRS_KERNELS >= 1)
 
 /* --- four products per output and place --- */
 
-#if INTRS_KERNELS == 1
+#if INTRS_KERNELS >= 1
 
 static inline uint32_t intrs_word(const void* from) {
   uint32_t word;
@@ -117,7 +88,7 @@ static inline uint32_t intrs_word(const void* from) {
   return word;
 }
 
-#if defined(__ARM_FEATURE_DSP)
+#if INTRS_DSP
 
 static inline uint32_t intrs_even_bytes(uint32_t word) {
   return (uint32_t)__sxtb16((int8x4_t)word);
@@ -190,7 +161,7 @@ INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, 
   }
 }
 
-#elif INTRS_KERNELS == 0
+#else
 
 INTRS_INLINE void intrs_one(int32_t sums[4], int32_t a, int32_t b, int32_t x, int32_t y, int outputs, int places) {
   sums[0] = intrs_plus(sums[0], a * x);
@@ -215,41 +186,11 @@ INTRS_INLINE void intrs_four(int32_t sums[4], const int8_t* a, const int8_t* b, 
 
 /* --- a whole walk, straight from the weights --- */
 
-#if INTRS_KERNELS == 2
-
-/* A run, eight values at a time. GCC 12 makes three times as many instructions of the intrinsics. A sum needs an even
- * register. */
-INTRS_INLINE void intrs_along_one(int32_t* sum, const int8_t* weights, const int16_t* values, uint32_t count) {
-  int32_t s = *sum;
-  __asm__(
-      "dlstp.16 lr, %[n]\n\t"
-      "1: vldrb.s16 q0, [%[w]], #8\n\t"
-      "vldrh.u16 q1, [%[x]], #16\n\t"
-      "vmladava.s16 %[s], q0, q1\n\t"
-      "letp lr, 1b\n\t"
-      : [s] "+Te"(s), [w] "+l"(weights), [x] "+r"(values)
-      : [n] "r"(count)
-      : "q0", "q1", "lr", "memory");
-  *sum = s;
-}
-
-INTRS_INLINE void intrs_along(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
-                              const int16_t* second, uint32_t count, int outputs, int places) {
-  intrs_along_one(&sums[0], a, first, count);
-  if (places == 2) intrs_along_one(&sums[1], a, second, count);
-  if (outputs == 2) intrs_along_one(&sums[2], b, first, count);
-  if (outputs == 2 && places == 2) intrs_along_one(&sums[3], b, second, count);
-}
-
-#else
-
 INTRS_INLINE void intrs_along(int32_t sums[4], const int8_t* a, const int8_t* b, const int16_t* first,
                               const int16_t* second, uint32_t count, int outputs, int places) {
   const int8_t* const end = a + count;
   for (; a != end; a += 4, b += 4, first += 4, second += 4) intrs_four(sums, a, b, first, second, outputs, places);
 }
-
-#endif
 
 INTRS_INLINE void intrs_walk_any(intrs_walk* walk, intrs_sums* to, int outputs, int places) {
   int32_t sums[4] = {to->at[0], to->at[1], to->at[2], to->at[3]};
@@ -270,60 +211,9 @@ INTRS_INLINE void intrs_walk_any(intrs_walk* walk, intrs_sums* to, int outputs, 
 
 typedef void (*intrs_walk_of)(intrs_walk* walk, intrs_sums* sums);
 
-#if INTRS_KERNELS == 2
-
-/* Two outputs at two places in assembly, eight values at a time: the loop counts values, and leaves out lanes beyond
- * the last. r0 and r1 weights, r2 and r3 values, r4, r6, r8 and r10 sums, r7 the row, r5 rows, r11 values in a run, r9
- * from the last eight weights read to the next run, r12 the walk. */
-INTRS_NAKED void intrs_walk_22(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
-  __asm__ volatile(
-      "push {r1, r4-r11, lr}\n\t"
-      "mov r12, r0\n\t"
-      "ldrd r4, r6, [r1]\n\t"
-      "ldrd r8, r10, [r1, #8]\n\t"
-      "ldrd r7, r5, [r12]\n\t"
-      "ldrd r11, r9, [r12, #24]\n\t" /* run, skip */
-      "ldrd r0, r1, [r12, #36]\n\t"  /* weights, next */
-      "add r1, r0\n\t"
-      "rsb r2, r11, #0\n\t"
-      "and r2, r2, #7\n\t"
-      "sub r9, r9, r2\n\t"
-      "1: ldr r3, [r12, #20]\n\t" /* stride */
-      "mov r2, r7\n\t"
-      "add r3, r7, r3, lsl #1\n\t"
-      "dlstp.16 lr, r11\n\t"
-      "2: vldrb.s16 q0, [r0], #8\n\t"
-      "vldrh.u16 q2, [r2], #16\n\t"
-      "vldrb.s16 q1, [r1], #8\n\t"
-      "vmladava.s16 r4, q0, q2\n\t"
-      "vldrh.u16 q3, [r3], #16\n\t"
-      "vmladava.s16 r8, q1, q2\n\t"
-      "vmladava.s16 r6, q0, q3\n\t"
-      "vmladava.s16 r10, q1, q3\n\t"
-      "letp lr, 2b\n\t"
-      "ldrd r2, r3, [r12, #8]\n\t" /* down, end */
-      "add r0, r9\n\t"
-      "add r1, r9\n\t"
-      "add r7, r7, r2, lsl #1\n\t"
-      "cmp r7, r3\n\t"
-      "blo 3f\n\t"
-      "ldr r2, [r12, #16]\n\t" /* wrap */
-      "sub r7, r7, r2, lsl #1\n\t"
-      "3: subs r5, #1\n\t"
-      "bne 1b\n\t"
-      "pop {r1}\n\t"
-      "strd r4, r6, [r1]\n\t"
-      "strd r8, r10, [r1, #8]\n\t"
-      "pop {r4-r11, pc}\n\t");
-}
-
-#else
-
 INTRS_APART void intrs_walk_22(intrs_walk* walk, intrs_sums* sums) {
   intrs_walk_any(walk, sums, 2, 2);
 }
-
-#endif
 
 INTRS_APART void intrs_walk_21(intrs_walk* walk, intrs_sums* sums) {
   intrs_walk_any(walk, sums, 2, 1);
@@ -357,7 +247,7 @@ INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint
   }
 }
 
-#if defined(__ARM_FEATURE_DSP)
+#if INTRS_DSP
 
 /* Sixteen products: r0 weights, r1 and r2 values, r10 to r12 and lr sums. LDM wants values at multiples of 4. */
 #define INTRS_FOUR(first, second)     \
@@ -424,7 +314,8 @@ INTRS_APART void intrs_widen(int16_t* to, const int8_t* a, const int8_t* b, uint
       "6: ldr r1, [sp, #4]\n\t"                                        \
       "stm r1, {r10, r11, r12, lr}\n\t"                                \
       "add sp, #8\n\t"                                                 \
-      "pop {r4-r11, pc}\n\t")
+      "pop {r4-r11, pc}\n\t" ::                                        \
+          : "memory")
 
 INTRS_NAKED void intrs_walk_pairs_even(INTRS_UNUSED intrs_walk* walk, INTRS_UNUSED intrs_sums* sums) {
   INTRS_WALK_PAIRS(INTRS_SIXTEENS(INTRS_EVEN_FOUR), INTRS_EVEN_FOUR);
@@ -463,7 +354,7 @@ INTRS_APART void intrs_walk_pairs_odd(intrs_walk* walk, intrs_sums* to) {
 
 /* Sums for two outputs at two tiles, at each of their 16 places: weights [place][two channels][output][channel of the
  * two], values [place][channel]. */
-#if INTRS_KERNELS == 1 && defined(__ARM_FEATURE_DSP)
+#if INTRS_DSP
 
 INTRS_NAKED void intrs_walk_pairs_tile(INTRS_UNUSED const int16_t* weights, INTRS_UNUSED const int16_t* first,
                                        INTRS_UNUSED const int16_t* second, INTRS_UNUSED uint32_t channels,
@@ -490,7 +381,8 @@ INTRS_NAKED void intrs_walk_pairs_tile(INTRS_UNUSED const int16_t* weights, INTR
       "6:\n\t" INTRS_EVEN_FOUR
       "5: subs r3, #4\n\t"
       "bne 6b\n\t"
-      "b 4b\n\t");
+      "b 4b\n\t" ::
+          : "memory");
 }
 
 #else
@@ -526,7 +418,7 @@ INTRS_APART void intrs_walk_pairs_tile(const int16_t* weights, const int16_t* fi
 #endif
 
 /* Values of one or two channels, added and subtracted at once. They stay within 16 bits: four codes at most. */
-#if INTRS_KERNELS == 1
+#if INTRS_KERNELS >= 1
 
 #define INTRS_LANES 2u
 typedef uint32_t intrs_lanes;
@@ -539,7 +431,7 @@ static inline void intrs_store_lanes(int16_t* to, intrs_lanes lanes) {
   INTRS_COPY(to, &lanes, sizeof lanes);
 }
 
-#if defined(__ARM_FEATURE_DSP)
+#if INTRS_DSP
 
 static inline intrs_lanes intrs_lanes_plus(intrs_lanes a, intrs_lanes b) {
   return (intrs_lanes)__sadd16((int16x2_t)a, (int16x2_t)b);
@@ -593,7 +485,7 @@ INTRS_INLINE intrs_lanes intrs_combined(const int16_t* a, const int16_t* b, int 
 
 static inline void intrs_widen_codes(int16_t* to, const int8_t* from, uint32_t count, int32_t zero_point) {
   const int8_t* const end = from + count;
-#if INTRS_KERNELS == 1
+#if INTRS_KERNELS >= 1
   const uint32_t zero = intrs_lower_halves((uint32_t)zero_point, (uint32_t)zero_point);
   const int8_t* const whole = from + (count & ~3u);
   for (; from != whole; from += 4, to += 4) {
@@ -606,9 +498,5 @@ static inline void intrs_widen_codes(int16_t* to, const int8_t* from, uint32_t c
 #endif
   while (from != end) *to++ = (int16_t)(*from++ - zero_point);
 }
-
-#if INTRS_KERNELS < 0 || INTRS_KERNELS > 2
-#error "INTRS_KERNELS: choose 0 (portable), 1 (Cortex-M with DSP extension) or 2 (Helium)"
-#endif
 
 #endif

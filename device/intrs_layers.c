@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "intrs_helium.h"
+
 /* --- pools --- */
 
 typedef struct {
@@ -100,21 +102,37 @@ static intrs_pair pair_of(const intrs_work* work) {
   return pair;
 }
 
-/* A copy of the layer's numbers: stores of codes could change them otherwise, to a compiler. */
+#if INTRS_KERNELS != 2
+static void intrs_walk_add(int8_t* to, const int8_t* a, const int8_t* b, uint32_t count, const intrs_adding* adding) {
+  const intrs_adding add = *adding; /* a copy: stores of codes could change it otherwise, to a compiler */
+  uint32_t i;
+  for (i = 0; i < count; ++i) {
+    const uint32_t sum = (uint32_t)a[i] * add.multiplier_a + (uint32_t)b[i] * add.multiplier_b + add.all;
+    to[i] = (int8_t)(intrs_clamp((int32_t)sum >> add.shift, add.low, add.high) + add.zero_point);
+  }
+}
+#endif
+
 static void run_add(const intrs_work* work) {
-  const intrs_add add = *(const intrs_add*)intrs_fields(work->layer);
-  const uint32_t multiplier_a = (uint32_t)add.multiplier_a, multiplier_b = (uint32_t)add.multiplier_b;
-  const uint32_t half = (uint32_t)1 << (add.shift - 1);
-  const uint32_t all = half - (uint32_t)add.zero_point_a * multiplier_a - (uint32_t)add.zero_point_b * multiplier_b;
-  const int32_t low = add.low - add.output_zero_point, high = add.high - add.output_zero_point;
+  const intrs_add* add = (const intrs_add*)intrs_fields(work->layer);
   intrs_pair pair = pair_of(work);
   int8_t* to = intrs_codes(work, work->out);
-  uint32_t i, c;
-  for (i = 0; i < pair.places; ++i, pair.a += pair.step_a, pair.b += pair.step_b) {
-    for (c = 0; c < pair.channels; ++c) {
-      const uint32_t a = (uint32_t)pair.a[c] * multiplier_a, b = (uint32_t)pair.b[c] * multiplier_b;
-      *to++ = (int8_t)(intrs_clamp((int32_t)(a + b + all) >> add.shift, low, high) + add.output_zero_point);
-    }
+  uint32_t i;
+  intrs_adding adding;
+  adding.multiplier_a = (uint32_t)add->multiplier_a;
+  adding.multiplier_b = (uint32_t)add->multiplier_b;
+  adding.all = ((uint32_t)1 << (add->shift - 1)) - (uint32_t)add->zero_point_a * adding.multiplier_a -
+               (uint32_t)add->zero_point_b * adding.multiplier_b;
+  adding.shift = add->shift;
+  adding.low = add->low - add->output_zero_point;
+  adding.high = add->high - add->output_zero_point;
+  adding.zero_point = add->output_zero_point;
+  if (pair.step_a != 0 && pair.step_b != 0) { /* all places at once */
+    pair.channels *= pair.places;
+    pair.places = 1;
+  }
+  for (i = 0; i < pair.places; ++i, pair.a += pair.step_a, pair.b += pair.step_b, to += pair.channels) {
+    intrs_walk_add(to, pair.a, pair.b, pair.channels, &adding);
   }
 }
 

@@ -26,6 +26,13 @@ static inline int8_t intrs_saturated(int32_t value, int32_t zero_point, int32_t 
   return (int8_t)(intrs_clamp(value, low - zero_point, high - zero_point) + zero_point);
 }
 
+/* The numbers of an addition of codes: clamp((a * multiplier_a + b * multiplier_b + all) >> shift, low, high) +
+ * zero_point. intrs_helium.h knows their order. */
+typedef struct {
+  uint32_t multiplier_a, multiplier_b, all;
+  int32_t shift, low, high, zero_point;
+} intrs_adding;
+
 void intrs_run_conv(const intrs_work* work); /* intrs_conv.c */
 
 #endif

@@ -131,7 +131,7 @@ def emulate(board: Board, image: Path) -> subprocess.CompletedProcess[str]:
 
 
 def small_cases(networks: int, golden: int) -> list[Case]:
-    """Bad input, random networks, layers by tiles, and the golden file with at most so many samples of each entry."""
+    """Bad input, random networks, layers for tiles, and the golden file with at most so many samples of each entry."""
     tiles = tiled_cases(0, networks // 4)
     return [*(made() for made in BAD_INPUT), *random_cases(0, networks), *tiles, *golden_cases(golden)]
 

@@ -131,9 +131,10 @@ def tiled_bases(first: int, number: int) -> Iterator[tuple[Network, Any]]:
 
 
 def tiled_cases(first: int, number: int) -> Iterator[Case]:
-    """The same, by tiles."""
+    """The same, by tiles and without them."""
     for i, (base, pixels) in enumerate(tiled_bases(first, number), first):
         yield scored_case(f"tiles {i}", base, pixels, ALL_TILES)
+        yield scored_case(f"without tiles {i}", base, pixels)
 
 
 def tiled_network(rng: np.random.Generator) -> Network:

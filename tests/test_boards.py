@@ -154,7 +154,10 @@ def test_stack_and_arena(board: Board, exported: Path) -> None:
     macros = dict(re.findall(r"#define (NET_\w+_BYTES) (\d+)", (exported / "src/net.h").read_text()))
     assert found["status"] == 0
     assert 400 < found["stack"] <= int(macros["NET_STACK_BYTES"])
-    assert found["arena"] == int(macros["NET_ARENA_BYTES"])
+    whole = int(macros["NET_ARENA_BYTES"])
+    assert (
+        0 < found["arena"] <= whole if board.name == HELIUM else found["arena"] == whole
+    )  # codes are not widened there
 
 
 @pytest.mark.parametrize("board", CORTEX, ids=named)

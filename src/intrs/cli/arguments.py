@@ -284,10 +284,8 @@ def _add_microcontroller(parser: Parser) -> None:
     group.add_argument("--flash", metavar="BYTES", help="refuse what needs more flash, such as 128K")
     group.add_argument("--name", metavar="NAME", help="what a page calls the model (the name of FILE)")
     group.add_argument("--names", metavar="N,N,...", help="names of the classes (those of a model that ships)")
-    words = (
-        "3 x 3 convolutions with at most C channels by Winograd's tiles: faster, in more flash; auto: those that fit"
-    )
-    group.add_argument("--tiles", metavar="C", help=f"{words} (0)")
+    words = "3 x 3 convolutions with at most C channels by Winograd's tiles: faster (not on Helium), in more flash"
+    group.add_argument("--tiles", metavar="C", help=f"{words}; auto: those that fit (0)")
 
 
 def _add_table(parser: Parser) -> None:

@@ -38,7 +38,7 @@ class CodeSize:
 
 
 # Without and with tiles: flash as `measure` found it when this version was made, stack as much as on any Cortex-M.
-SHIPPED = {False: CodeSize(18_600, 980, measured=False), True: CodeSize(20_200, 980, measured=False)}
+SHIPPED = {False: CodeSize(18_600, 1260, measured=False), True: CodeSize(20_200, 1260, measured=False)}
 
 
 def code_size(sources: Path, tiles: bool) -> CodeSize:
