@@ -33,7 +33,7 @@ KUBERAY = Path(__file__).parents[1] / "examples" / "cluster" / "kuberay.yaml"
 COMMAND = [sys.executable, "-m", "intrs", "certify", "tiny.onnx", "tiny.npz", "--seed", "7"]
 SAME = """
 import sys
-import intrs, ray
+import intrs, intrs.experiments, ray
 
 RUNS = {
     "fixed": {"n": 3000},
@@ -48,7 +48,17 @@ for kind, settings in RUNS.items():
 intrs.predict(**INPUTS, n=500, out="predict.tsv")
 intrs.predict(**INPUTS, n=500, out="predict-ray.tsv", ray=True)
 assert intrs.verify(found, ray=True)
+intrs.experiments.reproduce("plan.toml", "reproduced", quick=True, ray=True)
 assert ray.is_initialized()
+"""
+PLAN = """
+data = "tiny.npz"
+paper = "cifar10"
+images = 8
+n0 = 50
+n = 400
+attacked = 0
+models.IntRS-quant = {"0.25" = "tiny.onnx"}
 """
 FULL = """
 import errno, os, sys
@@ -101,10 +111,14 @@ def on(nodes: Nodes, words: list[str], **settings: Any) -> tuple[int, str]:
 @pytest.mark.usefixtures("_alone")
 def test_a_cluster_gives_the_bytes_of_a_local_run() -> None:
     """By RAY_ADDRESS and as an initialised Ray, which stays so; and by its address, where Ctrl-C says how to resume."""
+    Path("plan.toml").write_text(PLAN)
     with Nodes([1, 1], apart=False, seconds=SECONDS) as nodes:
         assert on(nodes, [sys.executable, "-c", SAME], env={"RAY_ADDRESS": nodes.address}) == (0, "")
         for kind in ("fixed", "adaptive", "precision", "predict"):
             check_same(Path(f"{kind}-ray.tsv"), Path(f"{kind}.tsv"))
+        counted = list(Path("reproduced/votes").glob("*.tsv"))
+        assert len(counted) > 3
+        assert all(intrs.verify(path, model="tiny.onnx", data="tiny.npz") for path in counted)  # by this process
         _fill(nodes)
         _interrupt(nodes)
 
