@@ -4,7 +4,8 @@
 
 Three nodes with network namespaces of their own (as root; else as processes, without network cuts) count runs of all
 kinds, while workers and nodes are killed with kill -9 or stopped, cables are pulled, one node becomes ten times slower,
-and the driver is killed and resumed. What happens, and when, follows from the seed, up to the timing of the machine.
+and the driver is killed and resumed. Which fault follows which, where and for how long follows from the seed; at what
+moment of which run it comes depends on the timing of the machine too.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ import time
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))  # run as a script
 
 from ray_nodes import Node, Nodes, namespaces_work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 RUNS = {
     "fixed": ("--n", "4000"),
@@ -65,27 +70,27 @@ def check_same(found: Path, wanted: Path) -> None:
 class Campaign:
     """Runs and faults, drawn from one seed."""
 
-    def __init__(self, nodes: Nodes, folder: Path, seed: int, runs: dict[str, tuple[str, ...]]) -> None:
+    def __init__(self, nodes: Nodes, folder: Path, seed: int, runs: Mapping[str, Sequence[str]]) -> None:
         self.nodes, self.folder, self.seed, self.runs = nodes, folder, seed, runs
-        self.chance = random.Random(seed)
+        self.chance, self.pace = random.Random(seed), random.Random(seed)  # of the faults, and of all between them
         self.counts: Counter[str] = Counter()
         self.log: list[str] = []
-        kinds = [self.worker, self.stop, self.node, self.driver, self.slow]
-        self.kinds = [*kinds, self.cut] if nodes.apart else kinds
+        self.kinds = ["worker", "stop", "node", "driver", "slow", *(["cut"] if nodes.apart else [])]
+        self.given: Sequence[str] = ()  # kinds in this order, instead of those that chance would choose
         self.process: subprocess.Popen[str] | None = None
         self.words: list[str] = []
 
     def run(self, number: int, most: int) -> None:
         """One run with up to so many faults."""
-        kind = self.chance.choice(list(self.runs))
+        kind = self.pace.choice(list(self.runs))
         path, wanted = self.folder / f"run{number}.tsv", self.folder / f"{kind}.tsv"
         self.words = [*COMMAND, *WHAT, *self.runs[kind], "-o", str(path), "--ray", self.nodes.address]
         begun, left = time.monotonic(), most
         self.start()
-        while self.busy(self.chance.uniform(0.3, 2.5)):
+        while self.busy(self.pace.uniform(0.3, 2.5)):
             if time.monotonic() - begun > MOST_SECONDS:
                 raise AssertionError(f"run {number} of seed {self.seed} hangs: {self.log[-most:]}")
-            if left and ((path.exists() and Path(f"{path}.votes").exists()) or self.chance.random() < 0.1):
+            if left and ((path.exists() and Path(f"{path}.votes").exists()) or self.pace.random() < 0.1):
                 left -= 1
                 self.fault()
             self.repair()
@@ -108,13 +113,13 @@ class Campaign:
         return self.process.returncode is None
 
     def fault(self) -> None:
-        kind = self.chance.choice(self.kinds)
+        kind = self.chance.choice(self.given[len(self.log) :][:1] or self.kinds)
         node = self.chance.choice(self.nodes.nodes[1:])
-        words = f"{kind.__name__} {node.number if kind != self.driver else ''}".strip()
+        words = kind if kind == "driver" else f"{kind} {node.number}"
         self.log.append(words)
-        self.counts[kind.__name__] += 1
+        self.counts[kind] += 1
         print(f"  seed {self.seed}, fault {len(self.log)}: {words}", flush=True)
-        kind(node)
+        getattr(self, kind)(node)
 
     def repair(self) -> None:
         """Nodes that are gone come back, as in a cluster that replaces them."""
@@ -183,16 +188,17 @@ def campaign(
     seconds: float,
     per_run: int = 8,
     processors: list[int] | None = None,
-    runs: dict[str, tuple[str, ...]] | None = None,
+    runs: Mapping[str, Sequence[str]] = RUNS,
+    given: Sequence[str] = (),
 ) -> Counter[str]:
     """So many faults, in as many runs as it takes, if that is not too long."""
-    runs = runs or RUNS
     with TemporaryDirectory() as name, Nodes(processors or [0, 1, 1, 1], apart=apart, seconds=seconds) as nodes:
         folder = Path(name)
         for kind, words in runs.items():
             local = [*COMMAND, *WHAT, *words, "-o", str(folder / f"{kind}.tsv")]
             subprocess.run(local, check=True, capture_output=True, timeout=nodes.left())
         made, number = Campaign(nodes, folder, seed, runs), 0
+        made.given = given
         while len(made.log) < faults:
             number += 1
             made.run(number, min(per_run, faults - len(made.log)))
@@ -206,5 +212,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", action="store_true", help="no network namespaces, and so no network cuts")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that nothing is left behind
     apart = not given.processes and namespaces_work()
     campaign(given.seed, given.faults, apart=apart, seconds=MOST_SECONDS * (given.faults + 1))

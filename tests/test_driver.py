@@ -392,6 +392,21 @@ def test_votes_without_their_selection_are_refused(tmp_path: Path) -> None:
         work(again, writer)
 
 
+def test_units_are_no_smaller_than_the_driver_can_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Towards the end units become smaller, but not so small that many workers wait for the driver."""
+    monkeypatch.setattr(driver, "SECONDS", 2.0)
+    monkeypatch.setattr(driver, "HANDLED", 400)
+    given = job(n=10**6)
+    engine = Unreliable(given, 1)
+    for slots, count in ((4, 2000), (4000, 10_000), (10**6, 10**6)):
+        engine.slots = slots
+        agenda = driver.Agenda(given, [driver.Pending(0, 0)], engine)
+        agenda._rate = 1000.0
+        found = agenda.next()
+        assert found
+        assert abs(found[1].count - count) < driver.GRAIN, slots
+
+
 def test_threads_that_share_a_unit_get_enough_of_it() -> None:
     """They wait for the last block of samples, so that short units would leave them idle."""
     given = job(n=10**6)

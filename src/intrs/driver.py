@@ -38,7 +38,7 @@ FIRST = 512  # samples of the first units, by which the rate is measured
 GRAIN = 64  # samples of a thread that fill the vector lanes
 ROUNDS = 1024  # samples per thread, if a unit has several: they wait for the last one, which has up to 16 of them to do
 AHEAD = 2  # images in flight per slot
-HANDLED = 200  # units per second that one driver is asked to handle: with many slots, units are larger
+HANDLED = 400  # units per second that one driver is asked to handle: with many slots, units are larger
 
 
 @dataclass(eq=False)
@@ -200,13 +200,14 @@ class Agenda:
         With very many slots it is more work, so that the driver can handle the answers as they come.
         """
         slots, threads = self._engine.slots, self._engine.threads
-        wanted = int(self._rate * max(SECONDS, slots / HANDLED)) or FIRST
+        least = int(self._rate * slots / HANDLED)
+        wanted = max(int(self._rate * SECONDS), least) or FIRST
         if threads > 1 and self._rate:
             wanted = max(wanted, ROUNDS * threads)
         if not self._job.rules and slots > 1:
             left = self._each * len(self._waiting)
             left += sum(end - first for _, image in self._ready for first, end in image.todo)
-            wanted = min(wanted, left // (2 * slots))
+            wanted = min(wanted, max(left // (2 * slots), least))
         grain = GRAIN * threads
         return max(wanted // grain, 1) * grain
 

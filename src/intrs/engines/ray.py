@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Workers = Literal["core", "node"]
 AUTOMATIC = "auto"  # the cluster that RAY_ADDRESS or this machine knows, else one of our own
+PER_NODE = 2  # units at once, if a unit takes all cores: one has the cores that the other's last threads leave idle
 LOOK_SECONDS = 2.0  # between looks at which nodes there are
 FIRST_PATIENCE = 60.0  # seconds that a cluster may be without a single processor when a run begins
 CONNECT_SECONDS = 10.0  # until a cluster takes a connection; Ray itself would try for minutes
@@ -80,7 +81,7 @@ class _Node:
 
 
 class RayEngine(Engine):
-    """Counts units as tasks of Ray, as many at once as the cluster has processors (or nodes) at the moment."""
+    """Counts units as tasks of Ray, as many at once as the cluster has processors at the moment, or two per node."""
 
     is_remote = True
 
@@ -115,9 +116,10 @@ class RayEngine(Engine):
         threads = 1 if self._workers == "core" else node.processors
         if node not in self._tasks:
             strategy = self._affinity(node.name, soft=False)
-            self._tasks[node] = self._task.options(num_cpus=threads, max_retries=0, scheduling_strategy=strategy)
+            share = 1 if self._workers == "core" else node.processors // PER_NODE or 1 / PER_NODE
+            self._tasks[node] = self._task.options(num_cpus=share, max_retries=0, scheduling_strategy=strategy)
         answer = Reply(node.name)
-        ref = self._tasks[node].remote(__version__, self._digest, self._box, threads, unit)
+        ref = self._tasks[node].remote((__version__, self._digest, self._box, threads, unit))
         self._refs[ref] = None
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
         return answer
@@ -153,7 +155,7 @@ class RayEngine(Engine):
             return self._nodes[name]
 
     def _capacity(self, name: str) -> int:
-        return self._nodes[name].processors if self._workers == "core" else 1
+        return self._nodes[name].processors if self._workers == "core" else PER_NODE
 
     def _look(self, now: float) -> None:
         """Nodes come and go."""
@@ -213,8 +215,12 @@ class RayEngine(Engine):
 _KEPT: dict[tuple[str, int], Voter] = {}  # of this worker process, by digest and number of threads
 
 
-def count_remotely(version: str, digest: str, box: Sequence[Any], threads: int, unit: Unit) -> Counted:
-    """What a worker does; the number of threads is given, because what Ray tells its workers about it may be wrong."""
+def count_remotely(given: tuple[str, str, Sequence[Any], int, Unit]) -> Counted:
+    """What a worker does. It is given one argument, because Ray's driver takes time for every one.
+
+    The number of threads is among what is given, because what Ray tells its workers about it may be wrong.
+    """
+    version, digest, box, threads, unit = given
     if version != __version__:
         raise SettingsError(f"a worker ({where()}) has intrs {__version__}, the driver has {version}; {SAME}")
     voter = _KEPT.get((digest, threads)) or _fetched(digest, box, threads)
