@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
+import onnx
 import pytest
+from documented import Reader
+from PIL import Image
 
 import intrs
+from intrs import zoo
 from intrs.cli.arguments import GROUPS
+from intrs.zoo import DEFAULT_DATA, DEFAULT_MODEL
 from tools import reference
+from tools.run_notebooks import notebooks, printed
 
 ROOT = Path(__file__).parent.parent
+FILES = Path(__file__).parent / "files"
 
 
 class Page(HTMLParser):
@@ -141,3 +153,132 @@ def test_docstrings_become_what_autodoc_reads() -> None:
         "",
         "and more\\_.",
     ]
+
+
+def shorten(words: list[str]) -> list[str]:
+    """The same command on fewer images with fewer samples, which may be written again."""
+    words = [each for word in words for each in (("model.onnx", "images.npz") if word == "..." else (word,))]
+    if words == ["certify"]:
+        words += [DEFAULT_MODEL, DEFAULT_DATA]
+    if words[0] in ("certify", "predict"):
+        words += ["--max", "2", "--n", "200", *(() if "--sigma" in words else ("--sigma", "0.25"))]
+    elif words[0] == "quantize":
+        words += ["--max", "16"]
+    elif words[0] == "verify":
+        words += ["--images", "1"]
+    elif words[0] == "web":
+        words = ["web", "resnet8-sigma0.25", "-o", "web-site"]  # not served
+    elif words[0] == "table":
+        words += ["--n", "1000"]
+    writes = "--overwrite" in words or "--resume" in words or words[0] in ("info", "zoo", "verify", "merge")
+    return words if writes else [*words, "--overwrite"]
+
+
+@pytest.fixture
+def extras() -> dict[str, list[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found: dict[str, list[str]] = project["optional-dependencies"]
+    return found
+
+
+def test_the_tutorial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], extras: dict[str, list[str]]
+) -> None:
+    """Every block as it stands, and what it says that is printed."""
+    for module in ("onnxruntime", "torch"):
+        pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(capsys, extras)
+    reader.follow(ROOT / "docs" / "tutorial.md")
+    assert len(reader.done) >= 12
+
+
+def test_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], extras: dict[str, list[str]]
+) -> None:
+    """Every command and program, on fewer images with fewer samples than it says."""
+    for module in ("onnxruntime", "matplotlib", "pandas"):
+        pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    data = intrs.open_data(DEFAULT_DATA)
+    prepare(tmp_path, data)
+    replaced = {
+        "run.tsv": "program.tsv",
+        "n=10_000": "n=200, max=2",
+        "certify_all(images)": "certify_all(images, n=200)",
+    }
+    reader = Reader(capsys, extras, shorten, replaced, {"images": data.images[:2]})
+    reader.follow(ROOT / "README.md")
+    assert len(reader.done) >= 5
+
+
+def float_model() -> onnx.ModelProto:
+    """A convolution, a mean and a layer of scores for images of CIFAR-10, with weights that are nobody's."""
+    draw = np.random.default_rng(1).standard_normal
+    weights = {"conv": draw((8, 3, 3, 3)), "scores": draw((10, 8))}
+    nodes = [
+        onnx.helper.make_node("Conv", ["image", "conv"], ["edges"], pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Relu", ["edges"], ["positive"]),
+        onnx.helper.make_node("GlobalAveragePool", ["positive"], ["mean"]),
+        onnx.helper.make_node("Flatten", ["mean"], ["flat"]),
+        onnx.helper.make_node("Gemm", ["flat", "scores"], ["out"], transB=1),
+    ]
+    image = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["batch", 3, 32, 32])
+    out = onnx.helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["batch", 10])
+    constants = [onnx.numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
+    graph = onnx.helper.make_graph(nodes, "small", [image], [out], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.helper.set_model_props(model, {"intrs.pixels": "unit", "intrs.sigma": "0.25"})
+    return model
+
+
+def prepare(folder: Path, data: intrs.Images) -> None:
+    """The files that the README speaks of."""
+    model = onnx.load(zoo.model_path("resnet8-sigma0.25"))
+    onnx.helper.set_model_props(model, {"intrs.sigma": "0.25"})  # as `intrs quantize` writes it
+    onnx.save(model, folder / "model.onnx")
+    shutil.copy(FILES / "tiny_resnet8_int8.tflite", folder / "model.tflite")
+    onnx.save(float_model(), folder / "float.onnx")
+    np.savez(folder / "images.npz", images=data.images[:16], labels=data.labels[:16], classes=data.classes)
+    for i, name in enumerate(data.classes):
+        (folder / "images" / name).mkdir(parents=True)
+        Image.fromarray(data.images[i]).save(folder / "images" / name / f"{i}.png")
+    for name in ("a.tsv", "b.tsv"):
+        intrs.certify("resnet8-sigma0.25", DEFAULT_DATA, n=200, max=2, out=folder / name)
+
+
+def test_the_notebooks(tmp_path: Path) -> None:
+    """They run, and print what the files keep; what PyTorch trains differs between its versions and processors."""
+    for module in ("nbclient", "ipykernel", "onnxruntime", "torch", "matplotlib", "pandas"):
+        pytest.importorskip(module)
+    command = [sys.executable, str(ROOT / "tools" / "run_notebooks.py"), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(notebooks()) == 3
+    for path in notebooks():
+        kept, now = (printed(json.loads((folder / path.name).read_text("utf-8"))) for folder in (path.parent, tmp_path))
+        assert any(kept)
+        if path.stem == "your-own-model":
+            assert re.search(r"^with noise +certified: 100% at 0,", "".join(now), re.M), now
+            assert "what the file holds: True" in "".join(now)
+        else:
+            assert now == kept, f"{path.name}: python tools/run_notebooks.py keeps what it prints now"
+
+
+def test_a_page_that_says_something_else_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], extras: dict[str, list[str]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages = {
+        "was not printed": "```python\nprint(6 * 7)\n```\n\n```text\n43\n```\n",
+        "no such file": "Now\n\n    intrs info nothing.onnx   # shows it\n",
+        "only intrs": "```sh\nrm -r x\n```\n",
+        "pip install": "```sh\npip install 'intrs[plots]' && intrs info\n```\n",
+        "not understood": "```sh\nintrs train cifar10 resnet20 run --sigmas 0.25\n```\n",
+    }
+    for words, page in pages.items():
+        (tmp_path / "page.md").write_text(page)
+        with pytest.raises((AssertionError, intrs.IntrsError), match="unrecognized" if "not u" in words else words):
+            Reader(capsys, extras).follow(tmp_path / "page.md")
+    (tmp_path / "page.md").write_text("```python\nprint(6 * 7)\n```\n\n```text\n42\n```\n")
+    Reader(capsys, extras).follow(tmp_path / "page.md")
