@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import re
@@ -25,7 +27,7 @@ import intrs
 from intrs import zoo
 from intrs.cli.arguments import GROUPS
 from intrs.zoo import DEFAULT_DATA, DEFAULT_MODEL
-from tools import reference
+from tools import make_diagram, reference
 from tools.run_notebooks import notebooks, printed
 
 ROOT = Path(__file__).parent.parent
@@ -263,6 +265,16 @@ def test_the_notebooks(tmp_path: Path) -> None:
             assert "what the file holds: True" in "".join(now)
         else:
             assert now == kept, f"{path.name}: python tools/run_notebooks.py keeps what it prints now"
+
+
+def test_the_diagram_is_what_the_command_writes() -> None:
+    text = make_diagram.diagram()
+    assert make_diagram.OUT.read_text("utf-8") == text, "python tools/make_diagram.py"
+    assert all(f">{words}<" in text for words in ("882", "ship, radius 0.256", "of 1,000 noisy copies"))
+    assert "prefers-color-scheme: dark" in text
+    pictures = re.findall(r"data:image/png;base64,([^\"]+)", text)
+    first = np.asarray(Image.open(io.BytesIO(base64.b64decode(pictures[0]))))
+    assert np.array_equal(first, intrs.open_data(DEFAULT_DATA).images[make_diagram.POSITION])
 
 
 def test_a_page_that_says_something_else_is_noticed(
