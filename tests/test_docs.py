@@ -27,7 +27,7 @@ import intrs
 from intrs import zoo
 from intrs.cli.arguments import GROUPS
 from intrs.zoo import DEFAULT_DATA, DEFAULT_MODEL
-from tools import make_diagram, reference
+from tools import card_readme, make_diagram, reference
 from tools.run_notebooks import notebooks, printed
 
 ROOT = Path(__file__).parent.parent
@@ -275,6 +275,36 @@ def test_the_diagram_is_what_the_command_writes() -> None:
     pictures = re.findall(r"data:image/png;base64,([^\"]+)", text)
     first = np.asarray(Image.open(io.BytesIO(base64.b64decode(pictures[0]))))
     assert np.array_equal(first, intrs.open_data(DEFAULT_DATA).images[make_diagram.POSITION])
+
+
+def test_the_cards_are_what_the_command_writes() -> None:
+    """In the form that Hugging Face reads: YAML in front, whose numbers are those of the card."""
+    yaml = pytest.importorskip("yaml")
+    found = card_readme.cards()
+    assert set(zoo.model_names()) < set(found)
+    for name, card in found.items():
+        text = (card_readme.CARDS / f"{name}.md").read_text("utf-8")
+        assert text == card_readme.readme(card, name), "python tools/card_readme.py"
+        front = yaml.safe_load(text.split("---\n")[1])
+        assert (front["license"], front["library_name"], front["datasets"]) == (
+            "apache-2.0", "intrs", [card["data"]["name"]],
+        )  # fmt: skip
+        (model,) = front["model-index"]
+        (result,) = model["results"]
+        values = [metric["value"] for metric in result["metrics"]]
+        assert values[-1] == round(100 * card["results"]["accuracy"]["integer"], 2)
+        assert all(f"- {words}" in " ".join(text.split()) for words in card["limits"])
+    shown = (card_readme.CARDS / "resnet20-sigma0.25.md").read_text("utf-8")
+    assert "| 0.25 | 63.0 % | 58.6 to 67.2 % |" in shown
+
+
+def test_the_citation_is_of_this_version() -> None:
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+    assert cited["references"][0]["year"] == 2021
 
 
 def test_a_page_that_says_something_else_is_noticed(
