@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from PIL import Image
 from tiny_model import images, save_images, save_model
