@@ -507,7 +507,7 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --mean 1,2", "mean has 2 numbers"),
         ("tiny.onnx tiny.npz --std 0", "std must be positive"),
         ("tiny.onnx tiny.npz --resume --overwrite", "not allowed with"),
-        ("tiny.onnx tiny.npz surplus", "unrecognized arguments: surplus"),
+        ("tiny.onnx tiny.npz surplus", "tiny.npz: no image file; where several files are named"),
         ("tiny.onnx tiny.npz --out . --overwrite", "not a regular file"),
         ("tiny.onnx tiny.npz --out nowhere/r.tsv", "cannot write nowhere/r.tsv: No such file or directory"),
         ("tiny.onnx tiny.npz --out tiny.onnx/r.tsv", "Not a directory"),

@@ -78,7 +78,6 @@ def test_the_hash_sees_every_pixel_label_and_index(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"images": None}, "no array `images`"),
-        ({"labels": None}, "no array `labels`"),
         ({"images": PIXELS.astype(np.float32) / 255}, "float32"),
         ({"images": PIXELS.astype(np.int16)}, "int16"),
         ({"images": PIXELS[0, 0]}, "shape"),
@@ -335,7 +334,11 @@ def test_refused_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: st
 
 
 def test_refused_files(tmp_path: Path) -> None:
-    for name, words in (("a.txt", "data are a folder"), ("a.npz", "not a readable .npz"), ("a.tgz", "archive")):
+    for name, words in (
+        ("a.txt", "data are an image file, a folder"),
+        ("a.npz", "not a readable .npz"),
+        ("a.tgz", "archive"),
+    ):
         (tmp_path / name).write_bytes(b"nothing of the kind")
         with pytest.raises(DataError, match=words):
             open_data(tmp_path / name)

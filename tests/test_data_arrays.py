@@ -85,8 +85,6 @@ BIG = np.zeros((8, 32, 32, 3), np.uint8)
         (5, "got 5"),
         (b"cifar10", "got bytes"),
         ({"images": PIXELS}, "got dict"),
-        (PIXELS, r"images without labels; pass \(images, labels\)"),
-        (Tensor(PIXELS), "images without labels"),
         (PIXELS.tolist(), "expected arrays, got a list.*numpy.asarray"),
         ([PIXELS, LABELS], "expected arrays, got a list"),
         ((PIXELS,), "got a tuple of 1"),

@@ -23,7 +23,7 @@ from test_download import Site, site
 from tiny_model import save_images
 
 from intrs.cli import main
-from intrs.data import data_sets, fetch, is_present, known, open_data, store
+from intrs.data import Images, data_sets, fetch, is_present, known, open_data, store
 from intrs.data.download import Download
 from intrs.data.npz import read_npz, write_npz
 from intrs.errors import DataError
@@ -277,7 +277,7 @@ def test_a_damaged_store(intrs: Intrs, root: Path, source: Path) -> None:
     damage = {"test": DIGITS[6:, ::-1, :, None], "train": DIGITS[:6, :, :27, None]}
     for split, pixels in damage.items():
         right = open_data("mnist", split)
-        write_npz(path, replace(right, images=pixels))
+        write_npz(path, Images(right.name, pixels, right.labels, right.indices, right.classes))
         (root / "mnist" / f"{split}.npz").write_bytes(path.read_bytes())
         with pytest.raises(DataError, match=r"not those of mnist.*\n.*damaged; fetch mnist again and overwrite it$"):
             open_data("mnist", split)

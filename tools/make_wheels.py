@@ -41,6 +41,7 @@ class Target:
         abi = "musl" if self.libc == "musl" else "gnu"
         return {
             "CC": str(compilers / f"{self.triple}-cc"), "CXX": str(compilers / f"{self.triple}-c++"),
+            "CXXFLAGS": "-include stdio.h",  # for nanobind: Python's limited headers do not bring it, nor does libc++
             "CMAKE_ARGS": f"-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR={self.machine}",
             "_PYTHON_HOST_PLATFORM": f"linux-{self.machine}",
             "SETUPTOOLS_EXT_SUFFIX": f".cpython-{python.replace('.', '')}-{self.machine}-linux-{abi}.so",
@@ -106,7 +107,7 @@ def build_source(out: Path) -> Path:
 def _run(command: list[str], environment: os._Environ[str] | dict[str, str]) -> None:
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-9000:]}")
 
 
 def main() -> None:

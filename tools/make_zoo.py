@@ -86,7 +86,7 @@ def certified(log: metrics.Results, card: dict[str, Any]) -> dict[str, Any]:
         raise IntrsError(f"{log.path}: {len(log.answers)} of {log.planned} images; finish it first")
     mean, described = log.average_radius(), run.to_json()
     return {
-        "data": Path(run.request.data).name,
+        "data": Path(run.request.sources[0]).name,
         **{field: described[field] for field in ("split", "data_sha256", "skip")},
         "images": len(log.answers),
         **{field: described[field] for field in ("noise", "n0", "n", "alpha", "bound", "form", "adaptive", "seed")},

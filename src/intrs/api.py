@@ -12,7 +12,7 @@ from intrs import job as jobs
 from intrs import results
 from intrs.adaptive import SpendingRule, stages_of
 from intrs.certificate import Certifier
-from intrs.data import open_data
+from intrs.data import is_files, is_path
 from intrs.driver import joined, work
 from intrs.errors import SettingsError
 from intrs.exact import parse_percent
@@ -67,6 +67,7 @@ def certify(
     precision: Number | None = None,
     give_up: Number | None = None,
     split: str = Certify.split,
+    fit: str = "",
     first: Count = Certify.first,
     skip: Count = Certify.skip,
     max: Count | None = None,  # the setting's name
@@ -89,8 +90,10 @@ def certify(
     """Algorithm 1 for every image: a class and a radius that hold with probability at least 1 - alpha each.
 
     model is the name of a shipped model, a file, or a `Network`; data is the name of a data set, a file or folder, an
-    `Images`, or the arrays (images, labels). sigma is a fraction of the pixel range; without it, the model's own is
-    taken. Radii or a precision ("1%") make the run adaptive: then n is the most samples that an image gets.
+    `Images`, or the arrays (images, labels). Without labels it is an image file ("cat.png") or a list of them, a folder
+    of images, an .npz without labels, or an array; fit="resize" or "crop" makes image files fit the model. sigma is a
+    fraction of the pixel range; without it, the model's own is taken. Radii or a precision ("1%") make the run
+    adaptive: then n is the most samples that an image gets.
 
     shard="2/8" does the second of eight parts of the run, which `merge` puts together; "2/8:samples" divides the
     samples of every image instead of the images. With `out`, each line is written as soon as it is known, and `resume`
@@ -115,6 +118,7 @@ def predict(
     alpha: Number = Predict.alpha,
     seed: str | int | None = None,
     split: str = Predict.split,
+    fit: str = "",
     first: Count = Predict.first,
     skip: Count = Predict.skip,
     max: Count | None = None,  # the setting's name
@@ -140,15 +144,13 @@ def predict(
 
 
 def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
-    model, data = open_model(settings["model"]), open_data(settings["data"], settings["split"])
-    named = isinstance(settings["data"], str | os.PathLike)  # what is in memory has no name that finds it again
-    name = os.fspath(settings["data"]) if named else ""
-    request = kind.of(settings | {"model": model.name, "data": name})
+    model = open_model(settings["model"])
+    request = kind.of(settings | {"model": model.name, "data": _names(settings["data"])})
     path = None if settings["out"] is None else Path(settings["out"])
     if settings["resume"] and (path is None or settings["overwrite"]):
         raise SettingsError("resume continues a file that out names; it cannot be combined with overwrite")
     twice = parse_percent(settings["twice"], "twice") or Fraction(0)
-    job = jobs.open_job(request, model, data)
+    job = jobs.open_job(request, model, settings["data"])
     with joined(settings["ray"], settings["workers"], job) as cluster:  # before a file is begun
         job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
         with writer:
@@ -157,6 +159,13 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
             with reporting(settings["progress"]) as report:
                 work(job, writer, report, cluster.engine(job.voter) if cluster else None, twice)
     return Results.of(path, job.run, writer.rows)
+
+
+def _names(data: AnyData) -> str | tuple[str, ...]:
+    """What finds the data again; what is in memory has no name."""
+    if is_files(data):
+        return tuple(os.fspath(each) for each in data) if len(data) > 1 else os.fspath(data[0])
+    return os.fspath(data) if is_path(data) else ""
 
 
 def verify(

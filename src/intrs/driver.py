@@ -248,7 +248,7 @@ def row_of(job: Job, image: Pending) -> Row:
 def _misfit(job: Job, entry: Kept) -> str | None:
     """Why votes that were kept cannot be of this run."""
     run, place = job.run, entry.place
-    if place not in job.positions or (job.index(place), int(job.data.labels[place])) != (entry.idx, entry.label):
+    if place not in job.positions or (job.index(place), job.data.label(place)) != (entry.idx, entry.label):
         return "it is no image of this run"
     if len(entry.counts) != run.classes or (entry.counts0 and len(entry.counts0) != run.classes):
         return f"its votes should be for {run.classes} classes"
@@ -330,9 +330,9 @@ def answers(
 def _entry(job: Job, image: Pending, counted: Counted) -> Kept:
     selection = image.selection if job.rules else counted.selection
     return Kept(
-        image.position, job.index(image.position), int(job.data.labels[image.position]), counted.stage,
+        image.position, job.index(image.position), job.data.label(image.position), counted.stage,
         counted.votes.samples.first, round(1000 * (image.seconds if job.rules else counted.seconds)),
-        selection.counts if selection else (), counted.votes.counts,
+        selection.counts if selection else (), counted.votes.counts, job.data.file(image.position),
     )  # fmt: skip
 
 

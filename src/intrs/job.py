@@ -14,6 +14,8 @@ from intrs.adaptive import Stages, stages_of
 from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, least_wins
 from intrs.data import Images, open_data
+from intrs.data.fit import Fit, FitError
+from intrs.data.pictures import are_pictures
 from intrs.errors import DataError, IntrsError, ModelError, ResultsError, SettingsError
 from intrs.exact import parse_seed
 from intrs.model import Model, open_model
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from intrs.adaptive import Rule
+    from intrs.data import Spec
     from intrs.float_engine import FloatEngine
     from intrs.progress import OnProgress
     from intrs.request import Request
@@ -87,9 +90,9 @@ class Job:
 
     def row(self, position: int, selection: Votes | None, estimation: Votes, seconds: float) -> Row:
         """The line of the image at this position, from its votes; a prediction selects nothing."""
-        label, index = int(self.data.labels[position]), self.index(position)
+        label, index = self.data.label(position), self.index(position)
         nothing = Votes((0,) * self.run.classes, self.run.noise, self.smooth.samples(index, SELECTION, 0))
-        return self.judge.row(label, selection or nothing, estimation, seconds)
+        return self.judge.row(label, selection or nothing, estimation, seconds, self.data.file(position))
 
     def samples_per_image(self) -> int:
         """Network passes that one image takes, at most."""
@@ -232,18 +235,19 @@ def _least_n(judge: Judge) -> int | None:
 # --- Opening ---------------------------------------------------------------------------------------------------------
 
 
-def open_job(request: Certify | Predict, model: Model | None = None, data: Images | None = None) -> Job:
-    """The job that was asked for; model and data that are open already are not opened again."""
+def open_job(request: Certify | Predict, model: Model | None = None, data: Spec | None = None) -> Job:
+    """The job that was asked for; a model that is open already is not opened again. data: instead of those named."""
     model = model or open_model(request.model)
     noise = Noise.of(request.noise, request.sigma or trained_sigma(model))
     network = opened_network(model, request, noise)
-    data = data or open_data(request.data, request.split)
+    data = open_for(network, request.data if data is None else data, request.split, request.fit)
     check_fit(network, model, data)
     settled = replace(
         request,
         sigma=str(noise.sigma),
         dialect=model.dialect(request.dialect),
         seed=parse_seed(request.seed),
+        fit=str(Fit.parse(request.fit, network.input_shape) or ""),
         max=len(data.positions(request.first, request.skip, request.max)),
         shard=settled_shard(request.shard, os.environ),
     )
@@ -260,9 +264,15 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Image
         noise_table=noise.table_sha256,
         dimension=height * width * channels,
         classes=network.classes,
+        unlabelled=not data.has_labels,
     )
     run = replace(run, stages=_stages(request, Certifier(noise, run.dimension, request.n, run.alpha)))
     return Job(run, model, data, _smooth(run, network, request.threads), request.seed is not None)
+
+
+def open_for(network: Network | FloatEngine, data: Spec, split: str, fit: str) -> Images:
+    """The data for this network; image files are made to fit it if that is asked for."""
+    return open_data(data, split, str(Fit.parse(fit, network.input_shape) or ""))
 
 
 def _check_shard(request: Certify | Predict, shard: str, images: int) -> None:
@@ -316,9 +326,11 @@ def check_fit(network: Network | FloatEngine, model: Model, data: Images) -> Non
     if data.image_shape != network.input_shape:
         expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
         hint = "; are the channels first? They go last" if data.image_shape[0] == network.input_shape[2] else ""
-        raise DataError(
+        raise (FitError if are_pictures(data) else DataError)(
             f"{data.name} has images of {found} (height x width x channels), but the model takes {expected}{hint}"
         )
+    if not data.has_labels:
+        return
     if data.labels.max() >= network.classes:
         raise DataError(
             f"{data.name} has labels up to {data.labels.max()}, but the model has {network.classes} classes"

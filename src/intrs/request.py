@@ -35,7 +35,8 @@ MOST = {"threads": 1024}
 EXACT = ("sigma", "alpha", "give_up")
 LISTS = ("radii", "eps")
 FLAGS = ("adaptive",)
-TEXTS = ("model", "data", "split", "mean", "std", "kernels", "source", "shard")
+TEXTS = ("model", "split", "fit", "mean", "std", "kernels", "source", "shard")
+MOST_LISTED = 3  # names of image files, where data are described in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,9 @@ class Request:
     """What all of them take."""
 
     model: str  # the name of a shipped model, or a file
-    data: str  # the name of a data set, or a file or folder
+    data: str | tuple[str, ...]  # the name of a data set, a file or folder, or several image files
     split: str = "test"
+    fit: str = ""  # resize or crop image files to the model's size; settled, with that size; empty: neither
     first: int = 0  # the place of the first image
     skip: int = 1  # every k-th image from there on
     max: int | None = None  # number of images; None: all
@@ -65,6 +67,17 @@ class Request:
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """The request with those of these values that are settings."""
         return cls(**{field.name: settings[field.name] for field in fields(cls) if field.name in settings})
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names or paths of the data, one or several; none if the data have no name."""
+        return (self.data,) if isinstance(self.data, str) and self.data else tuple(self.data)
+
+    @property
+    def data_name(self) -> str:
+        """The data in words."""
+        more = len(self.sources) - MOST_LISTED
+        return ", ".join(self.sources[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -87,6 +100,8 @@ def _settled(name: str, value: Any) -> Any:
         return tuple(_exact(name, part) for part in _parts(value, name))
     if name in TEXTS:
         return _text(name, value)
+    if name == "data":
+        return _text(name, value) if isinstance(value, str) else tuple(_text(name, part) for part in value)
     if name == "precision":
         return str(parse_percent(value, name))
     if name == "seed":

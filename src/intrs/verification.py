@@ -15,7 +15,7 @@ from intrs.errors import IntrsError, ResultsError
 from intrs.exact import parse_count
 from intrs.job import open_job
 from intrs.model import open_model
-from intrs.results import difference
+from intrs.results import FILE, cell, difference
 
 if TYPE_CHECKING:
     from intrs.data import Images
@@ -102,10 +102,11 @@ class Verification:
         return None
 
     def _fault(self, row: Row, position: int) -> str | None:
-        index, label = int(self.job.data.indices[position]), int(self.job.data.labels[position])
-        for name, found, wanted in (("idx", row.idx, index), ("label", row.label, label)):
-            if found != wanted:
-                return f"{name} is {found}, should be {wanted}"
+        data = self.job.data
+        rights = {"idx": self.job.index(position), "label": data.label(position), FILE: data.file(position)}
+        for name, wanted in rights.items():
+            if (found := getattr(row, name)) != wanted:
+                return f"{name} is {cell(found)}, should be {cell(wanted)}"
         return self.job.judge.fault(row)
 
     def _excuse(self) -> str:
@@ -152,9 +153,12 @@ def _open_model(path: Path, run: Run, given: object) -> Model:
 
 
 def _open_data(path: Path, run: Run, given: object) -> Images:
-    if given is not None:
-        return open_data(given, run.request.split)  # type: ignore[arg-type]
-    return open_data(_own(path, "data", run.request.data, (*zoo.data_names(), *KNOWN)), run.request.split)
+    request = run.request
+    if given is None:
+        sources = request.sources or ("",)
+        found = [_own(path, "data", spec, (*zoo.data_names(), *KNOWN)) for spec in sources]
+        given = found if len(found) > 1 else found[0]
+    return open_data(given, request.split, request.fit)
 
 
 def _own(path: Path, what: str, spec: str, names: tuple[str, ...]) -> str:

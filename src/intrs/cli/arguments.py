@@ -102,7 +102,8 @@ def asked(args: argparse.Namespace, kind: type[R]) -> R:
 
 def _settle(args: argparse.Namespace, *, short: bool) -> None:
     """What ships, if nothing is named, and the short run of a command without arguments."""
-    args.model, args.data = args.model or zoo.DEFAULT_MODEL, args.data or zoo.DEFAULT_DATA
+    args.model = args.model or zoo.DEFAULT_MODEL
+    args.data = args.data[0] if len(args.data) == 1 else tuple(args.data) or zoo.DEFAULT_DATA
     args.short = short
     if short:
         args.n, args.max, args.resume = SHORT_RUN[args.command], SHORT_RUN_IMAGES, True
@@ -189,7 +190,8 @@ def _add_run(parser: Parser, command: str) -> None:
     parser.set_defaults(call="run:run")
     n = REQUESTS[command].n
     parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
-    parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
+    words = "a data set's name, an .npz, a folder of images, or image files such as cat.png"
+    parser.add_argument("data", nargs="*", metavar="DATA", help=words)
     _add_noise(parser, required=False, laws=LAWS)
     if command == "certify":
         parser.add_argument(
@@ -211,6 +213,8 @@ def _add_run(parser: Parser, command: str) -> None:
         )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     _add_images(parser)
+    words = "make image files fit the model: resize (may distort), or scale and crop to the centre (neither)"
+    parser.add_argument("--fit", default=Request.fit, metavar="resize|crop", help=words)
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
@@ -231,7 +235,8 @@ def _add_verify(parser: Parser) -> None:
         "--images", type=_count, metavar="K", help="count the votes of only K images again, drawn at random"
     )
     parser.add_argument("--model", metavar="MODEL", help="where the model is now, if it was moved")
-    parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved")
+    words = "where the data is now, if it was moved; image files one by one (may be repeated)"
+    parser.add_argument("--data", action="append", metavar="DATA", help=words)
     _add_engine(parser)
     _add_cluster(parser)
 
@@ -431,7 +436,8 @@ def _add_report(parser: Parser) -> None:
     _add_results(parser)
     parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="page to write")
     parser.add_argument("--title", default="", metavar="TEXT", help="title of the page (a sentence about the run)")
-    parser.add_argument("--data", metavar="DATA", help="where the images are (shown unasked if the data ship)")
+    words = "where the images are (shown unasked if the data ship; may be repeated for image files)"
+    parser.add_argument("--data", action="append", metavar="DATA", help=words)
     words = "folder of an `intrs train` run whose learning curves to show (may be repeated)"
     parser.add_argument("--training", action="append", type=Path, default=[], metavar="DIR", help=words)
     words = "folder that `intrs web` wrote: images that its page can certify link to it"

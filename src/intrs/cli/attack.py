@@ -68,7 +68,7 @@ def _announce(campaign: Campaign) -> None:
     if request.source:
         words = f"of {request.source}, identity {settings.source_identity[:16]}: the attack is transferred"
         show("gradients", words)
-    words = f"{request.data}, {which_images(request)}{settings.images} images"
+    words = f"{request.data_name}, {which_images(request)}{settings.images} images"
     show("data", words + (f", {done} of them done before" if done else ""))
     show(
         "attack", f"PGD in {request.norm}, {request.steps} steps, {request.restarts} start(s), seed {campaign.seed:#x}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from intrs.cli.arguments import parse
 from intrs.cli.screen import BROKEN_PIPE, MISTAKE, complain
 from intrs.cli.start import INTERRUPTED
+from intrs.data.fit import FitError
 from intrs.errors import IntrsError
 from intrs.files import ExistsError
 
@@ -51,6 +52,8 @@ def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
 
 def _advice(error: IntrsError, argv: list[str]) -> str:
     """What the library's words mean in options."""
+    if isinstance(error, FitError) and argv[:1] in (["certify"], ["predict"]):
+        return "\n--fit resize, or --fit crop, makes image files fit the model"
     if not isinstance(error, ExistsError):
         return ""
     return (

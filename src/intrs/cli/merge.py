@@ -40,12 +40,12 @@ def _commands(error: UnfinishedError) -> str:
 def _command(run: Run, missing: Missing) -> str:
     """The command that makes a part, or continues one."""
     request = run.request
-    words = ["intrs", run.command, request.model or "MODEL", request.data or "DATA"]
+    words = ["intrs", run.command, request.model or "MODEL", *(request.sources or ["DATA"])]
     settings = {
         "sigma": request.sigma, "noise": request.noise, "n0": run.n0, "n": request.n, "alpha": request.alpha,
-        "seed": hex(run.seed), "bound": run.bound, "form": run.form, "split": request.split, "first": request.first,
-        "skip": request.skip, "max": request.max, "pixels": request.pixels, "mean": request.mean, "std": request.std,
-        **_adaptive(run), "shard": missing.shard,
+        "seed": hex(run.seed), "bound": run.bound, "form": run.form, "split": request.split, "fit": request.fit,
+        "first": request.first, "skip": request.skip, "max": request.max, "pixels": request.pixels,
+        "mean": request.mean, "std": request.std, **_adaptive(run), "shard": missing.shard,
     }  # fmt: skip
     standard = {name: getattr(type(request), name, None) for name in settings}
     for name, value in settings.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from intrs.cli.screen import one_or_more
 from intrs.text import printable
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def report(args: Namespace) -> int:
         join=args.join,
         labels=args.label,
         title=args.title,
-        data=args.data,
+        data=one_or_more(args.data),
         max_images=0 if args.no_images else args.max_images,
         training=args.training,
         paper=args.paper,

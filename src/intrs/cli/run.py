@@ -13,7 +13,7 @@ from intrs import api, zoo
 from intrs.adaptive import SpendingRule, UnionRule
 from intrs.certificate import Certified, least_wins
 from intrs.cli.arguments import asked
-from intrs.cli.screen import complain, print_table, say, share, show, table, which_images
+from intrs.cli.screen import complain, images_of, print_table, say, share, show, table, which_images
 from intrs.cli.start import INTERRUPTED
 from intrs.exact import parse_fraction, plain
 from intrs.model import open_model
@@ -91,8 +91,10 @@ def default_name(args: Namespace, model: Model) -> Path:
     return Path(re.sub(r"[^\w.+-]", "_", "-".join(parts)) + ".tsv")
 
 
-def _data_name(spec: str) -> str:
+def _data_name(spec: str | tuple[str, ...]) -> str:
     """What the data will call itself."""
+    if isinstance(spec, tuple):
+        return f"{Path(spec[0]).stem}-and-{len(spec) - 1}-more"
     path = Path(spec)
     return path.resolve().name if path.is_dir() else path.stem if path.is_file() else spec
 
@@ -110,8 +112,11 @@ def announce(started: Started, *, alone: bool = True) -> float:
     show("model", f"{request.model}, identity {run.identity[:16]}, {dialect}{engine}")
     show(
         "data",
-        f"{request.data}, {which_images(request)}{images} images" + (f", {done} of them done before" if done else ""),
+        f"{request.data_name}, {which_images(request)}{images_of(images)}{_labels(job)}"
+        + (f", {done} of them done before" if done else ""),
     )
+    for remark in job.data.remarks:
+        show("fit", remark)
     show(
         "noise",
         f"{run.noise.kind} Gaussian, sigma {plain(run.noise.sigma)} ({float(run.noise.grid_sigma):g} pixel levels)",
@@ -138,6 +143,10 @@ def announce(started: Started, *, alone: bool = True) -> float:
     words = "" if alone else " on this machine alone"
     show("time", f"{most} {duration((images - done) * job.samples_per_image() / rate)}{words} ({rate:,.0f} samples/s)")
     return rate
+
+
+def _labels(job: Job) -> str:
+    return "" if job.data.has_labels else " without labels"
 
 
 def _prospects(job: Job) -> list[tuple[str, str]]:
@@ -188,7 +197,17 @@ def summarise(found: Results) -> None:
     """The closing table."""
     assert found.run
     command = found.run.command
-    title = "Certified accuracy" if command == "certify" else "Accuracy"
+    if found.has_labels:
+        _accuracy("Certified accuracy" if command == "certify" else "Accuracy", found)
+    elif found.has_radii:
+        _certified(found)
+    part, whole = found.answered().part, len(found.answers)
+    say(f"CP {share(part, whole)} ({part:,} of {whole:,} images answered), abstentions: {whole - part:,}")
+    if found.run.stages and found.rows:
+        _saved(found.rows, found.run.request.n)
+
+
+def _accuracy(title: str, found: Results) -> None:
     say(f"\n{title} (of the answered: the paper's formula)")
     made = table("radius", "correct", "of all images", "of the answered")
     for radius in found.quarters():
@@ -196,10 +215,15 @@ def summarise(found: Results) -> None:
         shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
         made.add_row(f"{float(radius):.2f}", f"{of_all.part:,}", *shares)
     print_table(made)
-    part, whole = found.answered().part, len(found.answers)
-    say(f"CP {share(part, whole)} ({part:,} of {whole:,} images answered), abstentions: {whole - part:,}")
-    if found.run.stages and found.rows:
-        _saved(found.rows, found.run.request.n)
+
+
+def _certified(found: Results) -> None:
+    say("\nCertified at this radius or more (the images have no labels, so no accuracy is known)")
+    made = table("radius", "images", "of all images")
+    for radius in found.quarters():
+        certified = found.certified(radius)
+        made.add_row(f"{float(radius):.2f}", f"{certified.part:,}", share(certified.part, certified.whole))
+    print_table(made)
 
 
 def _saved(rows: Sequence[Row], most: int) -> None:
@@ -228,5 +252,5 @@ def _how_to_run_in_full(started: Started, rate: float) -> str:
     time = f", about {duration(images * (n + job.run.n0) / rate)}" if rate else ""
     return (
         f"\nThis was a short run. The full one, {images} images with {n:,} samples each{time}:\n"
-        f"  intrs {job.run.command} {request.model} {request.data}"
+        f"  {shlex.join(['intrs', job.run.command, request.model, *request.sources])}"
     )

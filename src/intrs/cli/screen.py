@@ -38,6 +38,16 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
+def one_or_more(given: list[str] | None) -> str | list[str] | None:
+    """What an option that may be repeated was given."""
+    return given[0] if given and len(given) == 1 else given
+
+
+def images_of(count: int) -> str:
+    """So many images."""
+    return f"{count:,} {'image' if count == 1 else 'images'}"
+
+
 def which_images(request: Request) -> str:
     """The part of the data that is taken, in words."""
     shard = getattr(request, "shard", "")

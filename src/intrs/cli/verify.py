@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from intrs import api
-from intrs.cli.screen import complain, say, show
+from intrs.cli.screen import complain, one_or_more, say, show
 from intrs.errors import ResultsError
 from intrs.progress import duration
 from intrs.verification import MovedError
@@ -21,9 +21,8 @@ LONG = 10.0  # seconds from which on it is said how long it will take
 
 def verify(args: Namespace) -> int:
     """Judge all lines again from their votes, count the votes of some or all again; 1 at the first difference."""
-    settings = {
-        name: getattr(args, name) for name in ("images", "model", "data", "threads", "kernels", "ray", "workers")
-    }
+    settings = {name: getattr(args, name) for name in ("images", "model", "threads", "kernels", "ray", "workers")}
+    settings["data"] = one_or_more(args.data)
     try:
         found = api.verify(args.results, **settings, progress=True, on_start=_announce)
     except MovedError as error:

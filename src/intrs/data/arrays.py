@@ -1,4 +1,4 @@
-"""Data that a program has in memory: arrays of pixels and labels, or what people pass instead of them."""
+"""Data that a program has in memory: arrays of pixels, with labels or without, or what people pass instead of them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from intrs.errors import DataError
 from intrs.exact import shown
 
 NAME = "arrays"  # of data that have no name of their own
-FORM = "(images, labels), where images are uint8 pixels 0..255 of shape (n, height, width, channels)"
+FORM = "(images, labels), or images alone: uint8 pixels 0..255 of shape (n, height, width, channels)"
 FEW = 4  # channels; more are not those of an image
 
 
 def from_arrays(spec: object) -> Images:
     """The images of (images, labels): NumPy arrays, or tensors on the CPU; their indices are 0, 1, 2, ...
 
-    Raises DataError that says what to pass instead of anything else.
+    Images alone have no labels; one image alone may be (height, width, channels). Raises DataError that says what to
+    pass instead of anything else.
     """
     if isinstance(spec, tuple) and len(spec) == 2:
         return _images(*spec)
     if isinstance(spec, tuple):
         raise DataError(f"expected {FORM}, got a tuple of {len(spec)}")
     if _is_array(spec):
-        _pixels(spec)  # what is wrong with them first
-        raise DataError("images without labels; pass (images, labels) with the number of the right class per image")
+        pixels = _pixels(_as_several(spec))
+        return Images(NAME, pixels, None, np.arange(len(pixels)))
     if isinstance(spec, list):
         raise DataError(f"expected arrays, got a list; pass {FORM}; numpy.asarray makes an array of a list")
     raise DataError(f"expected the name of a data set, a path, or {FORM}, got {_kind(spec)}")
@@ -37,6 +38,11 @@ def _images(images: object, labels: object) -> Images:
     if len(numbers) != len(pixels):
         raise DataError(f"{len(pixels)} images, {len(numbers)} labels: counts differ")
     return Images(NAME, pixels, numbers.astype(np.int64), np.arange(len(numbers)))
+
+
+def _as_several(images: Any) -> Any:
+    """One image of few channels is a set of one."""
+    return images[None] if len(images.shape) == 3 and 0 < images.shape[2] <= FEW else images
 
 
 def _pixels(images: object) -> np.ndarray[Any, np.dtype[np.uint8]]:

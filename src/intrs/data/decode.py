@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Pillow has many more readers; none of them sees a file from elsewhere.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 EIGHT_BITS = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
+DEEP = {"I;16", "I;16B", "I;16L", "I"}  # 16 bits per value; "I" is how older versions of Pillow open them
 _ONE_AT_A_TIME = threading.RLock()  # the filters of warnings belong to the process
 
 
@@ -37,11 +38,14 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 @contextmanager
-def opened(source: Path | bytes, what: str, expected: Stamp | None = None) -> Iterator[Image.Image]:
+def opened(
+    source: Path | bytes, what: str, expected: Stamp | None = None, *, deep: bool = False
+) -> Iterator[Image.Image]:
     """The image, for as long as its file is open; pixels are decoded when they are asked for.
 
     Its declared size is checked before. Orientation tags are not applied, as in the usual data loaders. A file that
-    has another stamp than the expected one is refused: a hash that was taken before would not hold for it.
+    has another stamp than the expected one is refused: a hash that was taken before would not hold for it. deep:
+    images with 16 bits per value are accepted too.
     """
     from PIL import Image
 
@@ -50,7 +54,7 @@ def opened(source: Path | bytes, what: str, expected: Stamp | None = None) -> It
             warnings.simplefilter("ignore")  # remarks on odd metadata
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(stream, formats=FORMATS) as image:
-                _check(image, what)
+                _check(image, what, deep=deep)
                 yield image
     except DataError:
         raise
@@ -72,8 +76,8 @@ def _stream(source: Path | bytes, what: str, expected: Stamp | None) -> Iterator
         yield file
 
 
-def _check(image: Image.Image, what: str) -> None:
-    if image.mode not in EIGHT_BITS:
-        raise DataError(f"{what}: {image.mode} pixels are not 8 bits per channel")
+def _check(image: Image.Image, what: str, *, deep: bool) -> None:
+    if image.mode not in EIGHT_BITS and not (deep and image.mode in DEEP):
+        raise DataError(f"{what}: {image.mode} pixels are not 8 bits per channel; save it with 8 bits")
     if image.width * image.height > MOST_PIXELS:
         raise DataError(f"{what}: {image.width} x {image.height} pixels; at most {MOST_PIXELS:,} are decoded per image")

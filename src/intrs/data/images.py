@@ -21,36 +21,76 @@ if TYPE_CHECKING:
 
     from intrs.progress import OnProgress
 
+UNKNOWN = -1  # for a label, in the hash of images that have none
 BLOCK_BYTES = 2**22  # of pixels that are hashed or written at a time
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Images:
-    """Images (n, height, width, channels) as uint8, with labels and indices (n,) as int64.
+    """Images (n, height, width, channels) as uint8, with labels and indices (n,) as int64; labels may be None.
 
     An image's index is its place in the original data set: its noise address, and the `idx` column of results. classes
-    holds the classes' names, or nothing if the file has none. The images of image files are decoded when they are
-    looked at; they are indexed as an array is, and `numpy.asarray` decodes all of them.
+    holds the classes' names, or nothing if the file has none; files holds the images' file names, or nothing. The
+    images of image files are decoded when they are looked at; they are indexed as an array is, and `numpy.asarray`
+    decodes all of them. remarks say what was done to image files to make them fit.
     """
 
     name: str
     images: Pixels
-    labels: NDArray[np.int64]
     indices: NDArray[np.int64]
-    classes: tuple[str, ...] = ()
+    classes: tuple[str, ...]
+    files: tuple[str, ...]
+    remarks: tuple[str, ...]
+    _labels: NDArray[np.int64] | None
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        images: Pixels,
+        labels: NDArray[np.int64] | None,
+        indices: NDArray[np.int64],
+        classes: tuple[str, ...] = (),
+        files: tuple[str, ...] = (),
+        remarks: tuple[str, ...] = (),
+    ) -> None:
+        vars(self).update(name=name, images=images, indices=indices, _labels=labels)
+        vars(self).update(classes=classes, files=files, remarks=remarks)
         if reason := self._type_fault() or self._shape_fault() or self._label_fault() or self._index_fault():
             raise DataError(f"{self.name}: {reason}")
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the true classes are known."""
+        return self._labels is not None
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The true class of every image; DataError if they are not known."""
+        if self._labels is None:
+            raise DataError(f"{self.name} has no labels, which this needs: the number of the right class per image")
+        return self._labels
+
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.indices)
 
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.image_shape))
         names = ", ".join(self.classes[:3]) + (", ..." if len(self.classes) > 3 else "")
         classes = f", {len(self.classes)} classes ({names[:60]})" if self.classes else ""
-        return f"Images {self.name!r}: {len(self):,} images of {size}{classes}"
+        labels = "" if self.has_labels else ", without labels"
+        return (
+            f"Images {self.name!r}: {len(self):,} {'image' if len(self) == 1 else 'images'} of {size}{classes}{labels}"
+        )
+
+    def label(self, position: int) -> int | None:
+        """The true class of the image at this position; None if it is not known."""
+        return int(self.labels[position]) if self.has_labels else None
+
+    def file(self, position: int) -> str | None:
+        """What names an image without a label in results: its file, or nothing; None if there is a label."""
+        if self.has_labels:
+            return None
+        return self.files[position] if self.files else ""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the hash if the copy's pixels can be written to: it would outlive them."""
@@ -66,7 +106,9 @@ class Images:
         """The images at these positions, with their own labels and indices; nothing is decoded."""
         lazy = isinstance(self.images, LazyPixels)
         pixels = self.images.subset(positions) if lazy else self.images[positions]  # type: ignore[attr-defined]
-        return Images(self.name, pixels, self.labels[positions], self.indices[positions], self.classes)
+        labels = self.labels[positions] if self.has_labels else None
+        files = tuple(self.files[position] for position in positions) if self.files else ()
+        return Images(self.name, pixels, labels, self.indices[positions], self.classes, files, self.remarks)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -94,7 +136,7 @@ class Images:
         known: str | None = vars(self).get("_sha256")
         if known is None:
             known = self._hash(progress)
-            object.__setattr__(self, "_sha256", known)
+            vars(self)["_sha256"] = known
         return known
 
     def _hash(self, progress: OnProgress | None) -> str:
@@ -102,14 +144,17 @@ class Images:
         digest.update(np.array(self.images.shape, "<i8").tobytes())
         for block in self.blocks(progress, f"reading {self.name}"):
             digest.update(block.data)
-        digest.update(self.labels.astype("<i8").tobytes())
+        labels = self.labels if self.has_labels else np.full(len(self), UNKNOWN)
+        digest.update(labels.astype("<i8").tobytes())
         digest.update(self.indices.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def _type_fault(self) -> str | None:
         if not isinstance(self.images, np.ndarray | LazyPixels):
             return f"images must be a NumPy array, got {type(self.images).__name__}; numpy.asarray makes one"
-        for name, array in (("labels", self.labels), ("indices", self.indices)):
+        for name, array in (("labels", self._labels), ("indices", self.indices)):
+            if array is None and name == "labels":
+                continue
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != 1:
                 got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
                 return f"{name} must be a NumPy array of integers, one per image, got {got}"
@@ -122,11 +167,15 @@ class Images:
                 f"images must be uint8 pixels 0..255 of shape (n, height, width, channels) and not empty; "
                 f"these are {self.images.dtype} of shape {shape}"
             )
-        if not len(self.images) == len(self.labels) == len(self.indices):
-            return f"{len(self.images)} images, {len(self.labels)} labels, {len(self.indices)} indices: counts differ"
+        counts = {"images": self.images, "labels": self._labels, "indices": self.indices, "files": self.files or None}
+        found = {name: len(each) for name, each in counts.items() if each is not None}
+        if len(set(found.values())) > 1:
+            return f"{', '.join(f'{count} {name}' for name, count in found.items())}: counts differ"
         return None
 
     def _label_fault(self) -> str | None:
+        if not self.has_labels:
+            return None
         if self.labels.min() < 0:
             return f"label {self.labels.min()} of image {self.labels.argmin()}: labels count classes from 0"
         if self.classes and self.labels.max() >= len(self.classes):

@@ -58,13 +58,13 @@ class LazyPixels:
     def __init__(
         self, source: PixelSource, shape: tuple[int, int, int, int], places: NDArray[np.int64] | None = None
     ) -> None:
-        self._source, self._shape = source, shape
+        self.source, self._shape = source, shape
         self._places = np.arange(shape[0]) if places is None else places  # the images' places in the source
         self._cache: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyPixels, (self._source, self._shape, self._places)
+        return LazyPixels, (self.source, self._shape, self._places)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -103,7 +103,7 @@ class LazyPixels:
 
     def subset(self, places: NDArray[np.int64]) -> LazyPixels:
         """The images at these places, still to be decoded."""
-        return LazyPixels(self._source, (len(places), *self._shape[1:]), self._places[places])
+        return LazyPixels(self.source, (len(places), *self._shape[1:]), self._places[places])
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         return (self._one(i) for i in range(len(self)))
@@ -155,7 +155,7 @@ class LazyPixels:
             if (kept := self._cache.get(place)) is not None:
                 self._cache.move_to_end(place)
                 return kept
-        image = self._source.pixels(place)
+        image = self.source.pixels(place)
         image.flags.writeable = False  # the next reader gets the same array
         with self._lock:
             self._cache[place] = image

@@ -23,6 +23,7 @@ MOST_BYTES = 2**32  # of pixels in memory at once; more is a mistake, or a file 
 MOST_IMAGES = 10_000_000  # of a data set
 MOST_PIXELS = 2**24  # of one image file, such as 4096 x 4096
 MOST_FILE_BYTES = 2**28  # of one image file
+MOST_FILES = 1000  # image files that are named one by one
 MOST_CLASSES = 100_000
 MOST_ENTRIES = 2_000_000  # files and folders of a data folder, of whatever kind
 MOST_RATIO = 200  # of unpacked to packed bytes; plain shapes on black come to about 100, and deflate can do 1,000

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from intrs.progress import OnProgress
 
-FORM = "an .npz holds `images` (n, height, width, channels) as uint8 and `labels` (n,) as integers"
+FORM = "an .npz holds `images` (n, height, width, channels) as uint8 and, if known, `labels` (n,) as integers"
 UNREADABLE = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError, NotImplementedError, struct.error,
     lzma.LZMAError,
@@ -43,7 +43,7 @@ Header = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, Fortran order, ty
 
 
 def read_npz(path: Path, name: str, *, mapped: bool = False) -> Images:
-    """Images from arrays `images`, `labels`, and if there are any `indices` and `classes`.
+    """Images from arrays `images`, and if there are any `labels`, `indices` and `classes`.
 
     Mapped, pixels stay in the file until they are looked at, if it holds them as they are. That is for files that
     nobody writes to while they are in use: our own, and those that are too large to be read at once.
@@ -59,16 +59,16 @@ def read_npz(path: Path, name: str, *, mapped: bool = False) -> Images:
 
 def _read(archive: zipfile.ZipFile, path: Path, name: str, *, mapped: bool) -> Images:
     members = set(archive.namelist())
-    if missing := [array for array in ("images", "labels") if f"{array}.npy" not in members]:
-        raise DataError(f"{path}: no array `{missing[0]}`; {FORM}")
+    if "images.npy" not in members:
+        raise DataError(f"{path}: no array `images`; {FORM}")
     images = _array(archive, path, "images", _image_fault, mapped=mapped)
     images = images[..., None] if images.ndim == 3 else images  # grey images without an axis for channels
 
     def fault(header: Header) -> str | None:
         return _integer_fault(header, len(images))
 
-    labels = _array(archive, path, "labels", fault).astype(np.int64)
-    indices = np.arange(len(labels), dtype=np.int64)
+    labels = _array(archive, path, "labels", fault).astype(np.int64) if "labels.npy" in members else None
+    indices = np.arange(len(images), dtype=np.int64)
     if "indices.npy" in members:
         indices = _array(archive, path, "indices", fault).astype(np.int64)
     classes = _array(archive, path, "classes", _name_fault) if "classes.npy" in members else ()

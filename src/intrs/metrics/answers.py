@@ -37,22 +37,23 @@ class Answer:
     """What one line says of one image."""
 
     idx: int
-    truth: int  # the true class
+    truth: int | None  # the true class; None: not known
     label: int | None  # the class that was returned, as in every outcome; None: abstained
     square: Fraction | None  # the certified radius squared, in units of the pixel range; None: abstained
     majority: int | None = None  # the class with most votes, whether or not that was enough; None: not recorded
+    file: str = ""  # of the image, where results name files
 
     @classmethod
     def of(cls, row: Row) -> Answer:
         """Of a line of a results file."""
         square = None if row.radius_sq is None else Fraction(row.radius_sq, PIXEL_RANGE**2)
         majority = top_class(row.counts) if any(row.counts) else None
-        return cls(row.idx, row.label, row.predict, square, majority)
+        return cls(row.idx, row.label, row.predict, square, majority, row.file or "")
 
     @property
     def correct(self) -> bool:
-        """Whether a class was returned, and the right one."""
-        return self.label == self.truth
+        """Whether a class was returned, and the right one; False if that is not known."""
+        return self.truth is not None and self.label == self.truth
 
     @property
     def certified(self) -> bool:
@@ -139,6 +140,11 @@ class Results:
         return len(self) == self.planned
 
     @property
+    def has_labels(self) -> bool:
+        """Whether the true classes are known. Without them there are radii and abstentions, and no accuracy."""
+        return not (self.run and self.run.unlabelled)
+
+    @property
     def has_radii(self) -> bool:
         """A file of predictions speaks of the images themselves and of no radius."""
         return self.run is None or self.run.command != "predict"
@@ -177,6 +183,10 @@ class Results:
         """
         if not self.has_radii and _exact(radius) > 0:
             raise ResultsError(f"{self.source}: these are predictions, which have no radius; ask for radius 0")
+        if not self.has_labels:
+            raise ResultsError(
+                f"{self.source}: its images have no labels, so no accuracy is known; ask what is certified"
+            )
         if of not in DENOMINATORS:
             raise SettingsError(f"shares are of {' or '.join(DENOMINATORS)}, not of {of!r}")
         return Share(_at_least(self._right, _exact(radius)), len(self if of == "all" else self._squares))
@@ -187,7 +197,12 @@ class Results:
         return [Fraction(0), *reached]
 
     def plain_accuracy(self) -> Share | None:
-        """Images whose class with most votes is the right one, abstentions or not; None if votes were not kept."""
+        """Images whose class with most votes is the right one, abstentions or not; None if votes were not kept.
+
+        None without labels, too.
+        """
+        if not self.has_labels:
+            return None
         majorities = [(answer.majority, answer.truth) for answer in self if answer.majority is not None]
         if not majorities:
             return None
@@ -196,11 +211,13 @@ class Results:
     def average_radius(self) -> Mean | None:
         """ACR: the mean over all images of the certified radius, taken as 0 where the class is wrong or missing.
 
-        None without images, and for an adaptive run: sampling stopped short of what could be certified.
+        None without images, and for an adaptive run: sampling stopped short of what could be certified. Without labels
+        it is the mean of the certified radii, whatever the class, and 0 for abstentions.
         """
         if not self.has_radii or (self.run and self.run.stages):
             return None
-        return Mean.of([math.sqrt(a.square) if a.square is not None and a.correct else 0.0 for a in self])
+        counts = [a.square if a.correct or not self.has_labels else None for a in self]
+        return Mean.of([0.0 if square is None else math.sqrt(square) for square in counts])
 
     @cached_property
     def _squares(self) -> list[Fraction]:

@@ -106,10 +106,12 @@ def check_comparable(runs: Sequence[Results]) -> None:
 
     What an image's number and class are shows it: the same number must have the same class in every run.
     """
-    labels: dict[int, tuple[int, str]] = {}
+    labels: dict[int, tuple[int | None, str]] = {}
     for found in runs:
         for answer in found:
             label, path = labels.setdefault(answer.idx, (answer.truth, found.source))
+            if (label is None) != (answer.truth is None):
+                raise ResultsError(f"{path} and {found.source}: only one of them has labels; make one picture for each")
             if label != answer.truth:
                 raise ResultsError(
                     f"{path} and {found.source} are about different data: image {answer.idx} is of class {label} in "
@@ -126,6 +128,7 @@ def _check_common(runs: Sequence[Results]) -> None:
         shared = {answer.idx for answer in one} & {answer.idx for answer in two}
         if one.run.data_sha256 != two.run.data_sha256 and not shared:
             raise ResultsError(
-                f"{one.source} and {two.source} are about different data: {one.run.request.data} and "
-                f"{two.run.request.data} have no image in common. One picture of both would mislead; make one for each"
+                f"{one.source} and {two.source} are about different data: {one.run.request.data_name} and "
+                f"{two.run.request.data_name} have no image in common. One picture of both would mislead; make one for "
+                "each"
             )

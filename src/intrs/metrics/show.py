@@ -16,7 +16,7 @@ from intrs.text import printable
 if TYPE_CHECKING:
     from intrs.metrics.answers import Results
     from intrs.metrics.shares import Share
-    from intrs.results import Row
+    from intrs.results import Row, Run
 
 TABLE_STEPS = tuple(Fraction(m * 10**k, 4) for k in range(8) for m in (1, 2, 4))  # 0.25, 0.5, 1, 2.5, 5, 10, ...
 MOST_RADII = 9  # of a table
@@ -35,25 +35,34 @@ def text(found: Results) -> str:
     """What was run, on how many images, and certified accuracy at a few radii."""
     lines = [_what(found), _images(found)]
     if not found.has_radii:
-        return "\n".join([*lines, f"correct: {found.certified_accuracy(0)!r}"])
+        return "\n".join([*lines, _predicted(found)])
+    title = _title(found)
     shares = _shares(found)
     widths = [max(len(plain(radius)), 5) for radius in shares]
     heads = "  ".join(f"{plain(radius):>{width}}" for radius, width in zip(shares, widths, strict=True))
     values = "  ".join(f"{_value(s):>{width}}" for s, width in zip(shares.values(), widths, strict=True))
-    return "\n".join([*lines, f"{'radius':<{len(TITLE)}}  {heads}", f"{TITLE}  {values}"])
+    return "\n".join([*lines, f"{'radius':<{len(title)}}  {heads}", f"{title}  {values}"])
 
 
 def html(found: Results) -> str:
     """The same as an HTML table, with intervals."""
     head = f"<p>{escape(_what(found))}<br>{escape(_images(found))}</p>"
     if not found.has_radii:
-        return f"{head}<p>correct: {escape(repr(found.certified_accuracy(0)))}</p>"
+        return f"{head}<p>{escape(_predicted(found))}</p>"
     rows = "".join(
         f"<tr><td>{plain(radius)}</td><td>{_value(share)}</td><td>{escape(_counts(share))}</td></tr>"
         for radius, share in _shares(found).items()
     )
-    columns = "".join(f"<th>{name}</th>" for name in ("radius", TITLE, "images, 95&nbsp;% interval"))
+    columns = "".join(f"<th>{name}</th>" for name in ("radius", _title(found), "images, 95&nbsp;% interval"))
     return f"{head}<table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _title(found: Results) -> str:
+    return TITLE if found.has_labels else "certified"
+
+
+def _predicted(found: Results) -> str:
+    return f"correct: {found.certified_accuracy(0)!r}" if found.has_labels else f"answered: {found.answered()!r}"
 
 
 def _what(found: Results) -> str:
@@ -61,18 +70,25 @@ def _what(found: Results) -> str:
     if run is None:
         return f"log of another program: {_short(found.source)}"
     model = _short(Path(run.request.model).name) or f"network {run.identity[:12]}"
-    data, most = _short(Path(run.request.data).name), "up to " if run.stages else ""
+    data, most = _data(run), "up to " if run.stages else ""
     return (
         f"{run.command} {model} on {data}: {run.noise.kind} noise of sigma {plain(run.noise.sigma)}, "
         f"{most}{run.request.n:,} samples per image, alpha {plain(run.alpha)}"
     )
 
 
+def _data(run: Run) -> str:
+    """The data's own name, without its folder."""
+    sources = run.request.sources
+    return _short(Path(sources[0]).name) if len(sources) == 1 else f"{len(sources)} image files" if sources else ""
+
+
 def _images(found: Results) -> str:
     quiet = found.abstained().part
     images = f"{len(found):,}" + ("" if found.complete else f" of {found.planned:,} planned")
     where = f", in {_short(Path(found.source).name)}" if found.paths and found.run else ""
-    return f"{images} images, {quiet:,} {'abstention' if quiet == 1 else 'abstentions'}{where}"
+    things = "image" if found.planned == 1 else "images", "abstention" if quiet == 1 else "abstentions"
+    return f"{images} {things[0]}, {quiet:,} {things[1]}{where}"
 
 
 def _short(name: str) -> str:
@@ -82,9 +98,9 @@ def _short(name: str) -> str:
 
 
 def _shares(found: Results) -> dict[Fraction, Share | None]:
-    """Certified accuracy by radius; None where an adaptive run was not asked."""
-    radii = radii_up_to(found.largest)
-    return {radius: found.certified_accuracy(radius) if found.was_asked(radius) else None for radius in radii}
+    """Certified accuracy by radius; None where an adaptive run was not asked. Without labels, what is certified."""
+    radii, measure = radii_up_to(found.largest), found.certified_accuracy if found.has_labels else found.certified
+    return {radius: measure(radius) if found.was_asked(radius) else None for radius in radii}
 
 
 def _value(share: Share | None) -> str:
@@ -110,12 +126,17 @@ def dataframe(found: Results) -> Any:
     answers = found.answers
     columns: dict[str, Any] = {
         "idx": [answer.idx for answer in answers],
-        "label": [answer.truth for answer in answers],
+        **_truth(found),
         "predict": pandas.array([answer.label for answer in answers], dtype="Int64"),
         **(_certificates(found, pandas) if found.has_radii else {}),
-        "correct": pandas.array([answer.correct for answer in answers], dtype=bool),
+        **({"correct": pandas.array([answer.correct for answer in answers], dtype=bool)} if found.has_labels else {}),
     }
     return pandas.DataFrame(columns | (_of_rows(found, pandas) if found.run else {}))
+
+
+def _truth(found: Results) -> dict[str, Any]:
+    """The true classes, or the files of images that have none."""
+    return {"label": [a.truth for a in found]} if found.has_labels else {"file": [a.file for a in found]}
 
 
 def _certificates(found: Results, pandas: Any) -> dict[str, Any]:

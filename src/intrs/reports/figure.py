@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intrs.errors import IntrsError, ResultsError, SettingsError
-from intrs.reports.runs import curve, curve_step, fitting_curves, guess_paper, paper_curves, shown_at_first
+from intrs.reports.runs import curve, curve_step, fitting_curves, guess_paper, have_labels, paper_curves, shown_at_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,10 @@ def figure(
     check_format(suffix)
     if predictions := [entry.name for entry in entries if not entry.results.has_radii]:
         raise ResultsError(f"{predictions[0]} is a run of predictions, which have no radius; a report shows it")
-    return _saved(lambda: drawn(entries, [measure, "certified"] if cp else [measure], width, which), suffix)
+    measures: list[Measure] = [measure, "certified"] if cp else [measure]
+    if not have_labels(entries):
+        measures = ["certified"]
+    return _saved(lambda: drawn(entries, measures, width, which), suffix)
 
 
 def simple_figure(lines: Sequence[Line], xlabel: str, ylabel: str, suffix: str) -> bytes:
@@ -125,7 +128,7 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
         _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares)
     if measure != "certified":
         _draw_paper(ax, entries, which)
-    _frame(ax, r"certified $\ell_2$ radius", YLABEL[measure])
+    _frame(ax, r"certified $\ell_2$ radius", YLABEL[measure] if have_labels(entries) else "certified")
 
 
 def _draw_line(ax: Axes, i: int, name: str, xs: Sequence[float], shares: Sequence[Share]) -> None:

@@ -18,10 +18,10 @@ from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from intrs.data import Spec
     from intrs.metrics import Answer, Results
     from intrs.progress import OnProgress
     from intrs.reports.links import Links
@@ -81,11 +81,12 @@ def gallery(
     return made
 
 
-def open_named(entries: Sequence[Entry], data: str | Path | Images) -> Images:
+def open_named(entries: Sequence[Entry], data: Spec) -> Images:
     """The images that the user names, of the split that the runs are about."""
     if isinstance(data, Images):
         return data
-    return open_data(data, next((entry.run.request.split for entry in entries if entry.run), "test"))
+    request = next((entry.run.request for entry in entries if entry.run), None)
+    return open_data(data, request.split, request.fit) if request else open_data(data)
 
 
 def _shipped(found: Results) -> Images | None:
@@ -148,7 +149,8 @@ def _card(pictures: dict[str, str], found: Results, line: int, images: Images, p
 def _answer(answer: Answer) -> dict[str, Any]:
     """The radius is rounded down: a page must not promise more than the file."""
     radius = None if answer.square is None else math.isqrt(math.floor(answer.square * 10**6)) / 1000
-    return {"idx": answer.idx, "label": answer.truth, "predict": answer.label, "radius": radius}
+    file = {"file": answer.file} if answer.file else {}
+    return {"idx": answer.idx, "label": answer.truth, "predict": answer.label, "radius": radius, **file}
 
 
 def _votes(row: Row) -> dict[str, Any]:

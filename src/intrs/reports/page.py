@@ -21,6 +21,7 @@ from intrs.reports.runs import (
     curve_step,
     fitting_curves,
     guess_paper,
+    have_labels,
     paper,
     paper_curves,
     shown_at_first,
@@ -57,6 +58,7 @@ def page(
         style=style,
         script=script,
         findings=_findings(entries),
+        **_of_labels(labelled=have_labels(entries)),
         cautions=_cautions(entries),
         paper_note=text(_paper_note(which)),
         bars=bars(entries),
@@ -70,6 +72,24 @@ def page(
         remarks=_items(images.remarks),
         version=text(__version__),
     )
+
+
+def _of_labels(*, labelled: bool) -> dict[str, str]:
+    """What the page says where the true classes are known, and where they are not."""
+    if labelled:
+        answers = "Correct, wrong, abstained"
+        sub = "The certified percentage (CP) is correct and wrong together: all images that got an answer."
+        measure = {"measure": "all", "all_checked": "checked", "certified_checked": "", "measure_hidden": ""}
+    else:
+        answers = "Answered, abstained"
+        sub = "The images have no labels. The certified percentage (CP) is the share that got an answer."
+        measure = {
+            "measure": "certified",
+            "all_checked": "",
+            "certified_checked": "checked",
+            "measure_hidden": "hidden",
+        }
+    return {"answers": answers, "answers_sub": sub, **measure}
 
 
 def _shipped(name: str) -> str:

@@ -86,7 +86,8 @@ def _recorded(whole: Run, runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def _fields(run: Run) -> dict[str, str]:
     """What is recorded of a run, by the name that its command's options have."""
-    return {name: str(value) for name, value in run.to_json().items() if name != "format"}
+    found = {name: value for name, value in run.to_json().items() if name != "format"}
+    return {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in found.items()}
 
 
 def _shown(name: str, value: str) -> str:
@@ -120,7 +121,7 @@ def repeat(run: Run, path: Path | None) -> str:
 def _words(run: Run) -> list[str]:
     defaults = {field.name: field.default for field in fields(REQUESTS[run.command])}
     del defaults["kernels"]  # all give the same bits; another machine may not have this one
-    named = (run.request.model, run.request.data)
+    named = (run.request.model, *run.request.sources)
     words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in named)]
     for name, value in _fields(run).items():
         if name in defaults and name not in ELSEWHERE and _shown(name, value) != str(defaults[name]):
@@ -132,7 +133,8 @@ def _verify(run: Run, path: Path) -> str:
     """What is not found by a name is named: `intrs verify` opens nothing else outside the folder of the results."""
     shipped = (*zoo.model_names(), *zoo.float_names())
     model = [] if run.request.model in shipped else ["--model", run.request.model]
-    data = [] if run.request.data in (*zoo.data_names(), *KNOWN) else ["--data", run.request.data]
+    names = (*zoo.data_names(), *KNOWN)
+    data = [word for spec in run.request.sources if spec not in names for word in ("--data", spec)]
     return shlex.join(["intrs", "verify", str(path), *model, *data])
 
 

@@ -56,7 +56,7 @@ class Entry:
 
     def measure(self, measure: Measure, radius: Fraction) -> Share:
         """One of the three shares at a radius."""
-        if measure == "certified":
+        if measure == "certified" or not self.results.has_labels:
             return self.results.certified(radius)
         return self.results.certified_accuracy(radius, measure)
 
@@ -79,6 +79,11 @@ def open_runs(sources: Source | Sequence[Source], names: Sequence[str] = (), *, 
         runs = f"{len(found)} {'run' if len(found) == 1 else 'runs'}"
         raise SettingsError(f"{len(names)} labels for {runs}; give one for each, in their order")
     return [Entry(name, each) for name, each in zip(names or _names(found), found, strict=True)]
+
+
+def have_labels(entries: Sequence[Entry]) -> bool:
+    """Whether the true classes are known; of runs in one picture all are, or none."""
+    return all(entry.results.has_labels for entry in entries)
 
 
 def unfinished(entries: Sequence[Entry]) -> list[str]:
@@ -189,7 +194,7 @@ def shown_at_first(curve: PaperCurve, entries: Sequence[Entry]) -> bool:
 def guess_paper(entries: Sequence[Entry]) -> str:
     """Which of the paper's tables is about the data of these runs, by the data's name or the file's."""
     for entry in entries:
-        name = Path(entry.run.request.data).name if entry.run else _file_name(entry.results)
+        name = Path((*entry.run.request.sources, "")[0]).name if entry.run else _file_name(entry.results)
         squeezed = re.sub(r"[^a-z0-9]", "", name.lower())
         for which in PAPERS:
             if which in squeezed:

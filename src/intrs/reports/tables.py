@@ -102,11 +102,14 @@ def bars(entries: Sequence[Entry]) -> str:
 
 def _bar(entry: Entry) -> str:
     found = entry.results
-    right, quiet = found.certified_accuracy(Fraction(0)), found.abstained()
-    parts = (("right", right.part), ("wrong", right.whole - right.part - quiet.part), ("abstained", quiet.part))
+    right, quiet = entry.measure("all", Fraction(0)), found.abstained()
+    parts = {"right": right.part, "wrong": right.whole - right.part - quiet.part, "abstained": quiet.part}
+    correct = "correct" if found.has_labels else "answered"
     rects, words, begin = [], [], 0
-    for name, part in parts:
-        shown = "correct" if name == "right" else name
+    for name, part in parts.items():
+        if name == "wrong" and not found.has_labels:
+            continue
+        shown = correct if name == "right" else name
         rects.append(f'<rect class="{name}" x="{begin}" y="0" width="{part}" height="1"></rect>')
         share = type(right)(part, right.whole)
         words.append(

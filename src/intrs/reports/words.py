@@ -43,8 +43,15 @@ def percent(share: Share) -> str:
 
 
 def headline_radius(found: Results) -> Fraction:
-    """The first of a few radii at which anything is certified."""
-    return next((r for r in HEADLINE_RADII if found.certified_accuracy(r).part), Fraction(0))
+    """The first of a few radii at which anything is certified; 0 for predictions."""
+    if not found.has_radii:
+        return Fraction(0)
+    return next((r for r in HEADLINE_RADII if _reached(found, r).part), Fraction(0))
+
+
+def _reached(found: Results, radius: Fraction) -> Share:
+    """Correct and certified at a radius, or where that is not known, certified."""
+    return found.certified_accuracy(radius) if found.has_labels else found.certified(radius)
 
 
 def headline(entries: Sequence[Entry]) -> str:
@@ -52,11 +59,11 @@ def headline(entries: Sequence[Entry]) -> str:
     if len(entries) > 1:
         return f"{len(entries)} runs compared"
     found = entries[0].results
-    if not found.has_radii:
-        return f"{_of_images(found.certified_accuracy(Fraction(0)))} are predicted correctly."
     radius = headline_radius(found)
-    hits = found.certified_accuracy(radius)
-    kept = "keeps its correct class" if hits.part == 1 else "keep their correct class"
+    hits, correct = _reached(found, radius), "correct " if found.has_labels else ""
+    if not found.has_radii:
+        return f"{_of_images(hits)} {'are predicted correctly' if correct else 'got a class'}."
+    kept = f"keeps its {correct}class" if hits.part == 1 else f"keep their {correct}class"
     aside = ", rounding aside" if found.run and is_classical(found.run) else ""
     aside += "" if found.run else ", according to the log"
     return f"{_of_images(hits)} {kept} under every perturbation within radius {plain(radius)}{aside}."
@@ -69,19 +76,23 @@ def _of_images(share: Share) -> str:
 def brief(entry: Entry) -> str:
     """What one of several runs found."""
     found, radius = entry.results, headline_radius(entry.results)
-    right, far, quiet = found.certified_accuracy(Fraction(0)), found.certified_accuracy(radius), found.abstained()
+    right, far, quiet = _reached(found, Fraction(0)), _reached(found, radius), found.abstained()
     reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
     mark = "" if found.complete else f" so far, of {found.planned:,} planned"
     what = "classified correctly and certified" if found.has_radii else "predicted correctly"
+    if not found.has_labels:
+        what = "certified" if found.has_radii else "predicted"
     return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} are abstentions."
 
 
 def findings(entry: Entry) -> str:
     """What a single run found."""
     found, zero = entry.results, Fraction(0)
-    right, quiet = found.certified_accuracy(zero), found.abstained()
+    right, quiet = _reached(found, zero), found.abstained()
     began = "" if found.complete else f"This run is unfinished: {len(found):,} of {found.planned:,} images so far. "
     rest = f"The classifier abstained on {quiet.part:,}." if quiet.part else "It never abstained."
+    if not found.has_labels:
+        return f"{began}{_without_labels(found)} {rest}"
     if not found.has_radii:
         return (
             f"{began}Of {right.whole:,} images, {found.answered().part:,} ({percent(found.answered())}) got a class, "
@@ -94,6 +105,17 @@ def findings(entry: Entry) -> str:
         f"{began}Of {right.whole:,} images, {found.answered().part:,} ({percent(found.answered())}) got a certificate: "
         f"a class and a radius. For {right.part:,} ({percent(right)} of all) the class is correct"
         f"{reach if radius else ''}. {rest}"
+    )
+
+
+def _without_labels(found: Results) -> str:
+    answered, radius = found.answered(), headline_radius(found)
+    what = "got a certificate: a class and a radius" if found.has_radii else "got a class"
+    far = found.certified(radius)
+    reach = f"; for {far.part:,} ({percent(far)}) it holds to radius {plain(radius)} or more" if radius else ""
+    return (
+        f"Of {len(found):,} images, {answered.part:,} ({percent(answered)}) {what}{reach}. The images have no "
+        "labels, so that nothing is known of which classes are correct."
     )
 
 

@@ -22,7 +22,7 @@ from intrs.results import sidecar_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.data import Images
+    from intrs.data import Spec
     from intrs.exact import Count
     from intrs.metrics import Denominator
     from intrs.progress import Shown
@@ -87,7 +87,7 @@ def report(
     join: bool = False,
     labels: Sequence[str] = (),
     title: str = "",
-    data: str | Path | Images | None = None,
+    data: Spec | None = None,
     max_images: Count = MAX_IMAGES,
     training: str | Path | Sequence[str | Path] = (),
     paper: str = "auto",

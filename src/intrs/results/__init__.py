@@ -9,7 +9,7 @@ from intrs.results.journal import Journal, Kept, NoJournal, journal_path, read_j
 from intrs.results.judging import Judge, check_rows, difference
 from intrs.results.merging import SAME_IN_PARTS, Merged, UnfinishedError, merge
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
-from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, integer
+from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, FILE, Row, cell, integer
 from intrs.results.run import (
     CLASSICAL,
     FORMAT,
@@ -29,6 +29,7 @@ __all__ = [
     "ADAPTIVE_HEADER",
     "CLASSICAL",
     "COLUMNS",
+    "FILE",
     "FORMAT",
     "HEADER",
     "SAME",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from intrs.errors import ResultsError
 from intrs.files import Appended, named, open_regular
-from intrs.results.rows import cell, integer, integers
+from intrs.results.rows import cell, escaped, integer, integers, unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,26 +30,33 @@ class Kept:
 
     place: int  # of the image in the data
     idx: int
-    label: int
+    label: int | None  # None: not known
     stage: int
     first: int
     milliseconds: int  # that it took
     counts0: tuple[int, ...]  # of the selection; empty if it was not part of this
     counts: tuple[int, ...]
+    file: str | None = None  # of an image whose label is not known
 
     def line(self) -> str:
         """As it stands in the file."""
-        return "\t".join(cell(getattr(self, column)) or "-" for column in COLUMNS) + "\n"
+        cells = [cell(getattr(self, column)) or "-" for column in COLUMNS]
+        return "\t".join([*cells, *([] if self.file is None else [escaped(self.file)])]) + "\n"
 
     @classmethod
     def parse(cls, line: str) -> Kept:
         """The entry of a line; ValueError says what is wrong."""
         texts = line.split("\t")
+        file = unescaped(texts.pop()) if len(texts) == len(COLUMNS) + 1 else None
         if len(texts) != len(COLUMNS):
             raise ValueError(f"{len(texts)} columns where there should be {len(COLUMNS)}")
-        numbers = {column: integer(text, column) for text, column in zip(texts[:-2], COLUMNS, strict=False)}
+        numbers: dict[str, Any] = {
+            column: integer(text, column, -1 if column == "label" and file is not None else 0)
+            for text, column in zip(texts[:-2], COLUMNS, strict=False)
+        }
+        numbers["label"] = None if numbers["label"] < 0 else numbers["label"]
         counts0 = () if texts[-2] == "-" else integers(texts[-2], "counts0")
-        return cls(**numbers, counts0=counts0, counts=integers(texts[-1], "counts"))
+        return cls(**numbers, counts0=counts0, counts=integers(texts[-1], "counts"), file=file)
 
     @property
     def end(self) -> int:
@@ -78,7 +85,7 @@ class Journal:
         """Keep votes; on return they are with the operating system."""
         with named(self.path, "write"):
             self._file = self._file or self._opened()
-            self._file.append(entry.line().encode("ascii"))
+            self._file.append(entry.line().encode())
 
     def drop(self) -> None:
         """Every line is in the results file, or the run begins anew."""
@@ -99,7 +106,7 @@ class Journal:
             file.close()
             raise ResultsError(f"{self.path} is not a file of votes of intrs and is left as it is; move it elsewhere")
         if self.entries:
-            file.cut(len(self._head) + sum(len(entry.line()) for entry in self.entries))
+            file.cut(len(self._head) + sum(len(entry.line().encode()) for entry in self.entries))
         else:
             file.cut(0)
             file.append(self._head)
@@ -156,7 +163,7 @@ def _entries(path: Path, lines: Iterator[bytes]) -> Iterator[Kept]:
         try:
             if number > MOST_LINES:
                 raise ValueError("too long")
-            yield Kept.parse(line.decode("ascii").rstrip("\n"))
+            yield Kept.parse(line.decode().rstrip("\n"))
         except ValueError as error:
             raise ResultsError(
                 f"{path}, line {number}: malformed ({error}); delete the file, and these votes are counted again"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intrs.certificate import Certifier
 from intrs.errors import ResultsError
 from intrs.request import Certify
-from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, radius_text
+from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, radius_text, with_file
 from intrs.smooth import judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Samples, Votes, top_class
 
@@ -57,10 +57,17 @@ class Judge:
             return judge_adaptive(selection, estimation, self.rules[-1])
         return judge(selection, estimation, self.certifier)
 
-    def row(self, label: int, selection: Votes, estimation: Votes, seconds: float = 0.0) -> Row:
-        """The line that follows from votes."""
+    def row(
+        self,
+        label: int | None,
+        selection: Votes,
+        estimation: Votes,
+        seconds: float = 0.0,
+        file: str | None = None,
+    ) -> Row:
+        """The line that follows from votes; file: of an image whose label is not known."""
         rule = self.rules[-1] if self.rules else None
-        return Row.of(label, self.outcome(selection, estimation), selection, estimation, seconds, rule)
+        return Row.of(label, self.outcome(selection, estimation), selection, estimation, seconds, rule, file)
 
     # --- votes that were kept ---
 
@@ -91,7 +98,7 @@ class Judge:
         selection, estimation = self.kept_votes(row)
         if self.rules and not self.rules[-1].is_over(selection.top, estimation.counts):
             return f"the rule would not have stopped after {estimation.count} samples with these votes"
-        return difference(row, self.row(row.label, selection, estimation))
+        return difference(row, self.row(row.label, selection, estimation, file=row.file))
 
 
 def difference(row: Row, right: Row) -> str | None:
@@ -122,8 +129,8 @@ def _contradiction(run: Run, row: Row) -> str | None:
     """Where a line contradicts itself."""
     if (row.predict is None) != (row.radius_sq is None):
         return "malformed (an abstention has neither class nor radius)"
-    if row.correct != (row.predict == row.label):
-        return f"correct is {row.correct}, but predict is {cell(row.predict)} and label is {row.label}"
+    if row.correct != (row.label is not None and row.predict == row.label):
+        return f"correct is {row.correct}, but predict is {cell(row.predict)} and label is {cell(row.label)}"
     for name, counts, whole in (("counts0", row.counts0, row.n0), ("counts", row.counts, row.n)):
         if sum(counts) != whole:
             return f"{name} add up to {sum(counts)}, not to {whole}"
@@ -139,4 +146,4 @@ def _contradiction(run: Run, row: Row) -> str | None:
 
 def columns_of(run: Run) -> tuple[str, ...]:
     """The columns of a run's file."""
-    return ADAPTIVE_COLUMNS if run.stages else COLUMNS
+    return with_file(ADAPTIVE_COLUMNS if run.stages else COLUMNS, named=run.unlabelled)

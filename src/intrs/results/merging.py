@@ -174,7 +174,7 @@ def _joined(run: Run, judge: Judge, found: list[tuple[Kept, Path]]) -> Row | Non
         return None
     chosen = Votes(selection, run.noise, Samples(run.seed, first.idx, SELECTION, run.n0))
     counted = Votes(tuple(counts), run.noise, Samples(run.seed, first.idx, 0, at))
-    return judge.row(first.label, chosen, counted, seconds / 1000)
+    return judge.row(first.label, chosen, counted, seconds / 1000, first.file)
 
 
 def _check_entry(run: Run, entry: Kept, path: Path, first: Kept) -> None:

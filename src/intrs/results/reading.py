@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from intrs.errors import ResultsError
 from intrs.files import named, open_regular
 from intrs.results.judging import columns_of
-from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row
+from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, with_file
 from intrs.results.run import read_run, sidecar_path
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from intrs.results.run import Run
 
 HEADER, ADAPTIVE_HEADER = ("\t".join(columns) + "\n" for columns in (COLUMNS, ADAPTIVE_COLUMNS))
+HEADERS = (
+    *(HEADER, ADAPTIVE_HEADER),
+    *("\t".join(with_file(columns, named=True)) + "\n" for columns in (COLUMNS, ADAPTIVE_COLUMNS)),
+)
 LONGEST_LINE, MOST_LINES = 2**20, 10_000_000  # of a file of any origin
 
 
@@ -60,7 +64,7 @@ def read_lines(file: IO[bytes], path: Path) -> Lines:
         if not whole and len(line) < LONGEST_LINE and (number > 1 or may_begin(line)):
             break  # half-written
         if number == 1:
-            header = next((h for h in (HEADER, ADAPTIVE_HEADER) if line == h.encode()), "")
+            header = next((h for h in HEADERS if line == h.encode()), "")
             if not header:
                 names = " ".join(COLUMNS)
                 raise ResultsError(f"{path}: not a results file of intrs; its first line should name {names}")
@@ -72,13 +76,13 @@ def read_lines(file: IO[bytes], path: Path) -> Lines:
 
 def may_begin(line: bytes) -> bool:
     """Whether a file of ours may begin so."""
-    return ADAPTIVE_HEADER.encode().startswith(line) or HEADER.encode().startswith(line)
+    return any(header.encode().startswith(line) for header in HEADERS)
 
 
 def _row(line: bytes, path: Path, number: int, columns: Sequence[str]) -> Row:
     try:
         if len(line) == LONGEST_LINE or number > MOST_LINES:
             raise ValueError("too long")
-        return Row.parse(line.decode("ascii").rstrip("\n"), columns)
+        return Row.parse(line.decode().rstrip("\n"), columns)
     except ValueError as error:  # UnicodeDecodeError is one
         raise ResultsError(f"{path}, line {number}: malformed ({error})") from None

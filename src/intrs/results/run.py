@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import parse_alpha
+from intrs.data.limits import MOST_FILES
 from intrs.errors import IntrsError, ResultsError
 from intrs.files import read_bounded, write_whole
 from intrs.noise import Noise
@@ -52,6 +53,7 @@ class Run:
     noise_table: str = ""  # SHA-256 of the sampling table; empty if there is none, or in files of earlier versions
     dimension: int = 0  # values per image; 0 in files of earlier versions
     classes: int = 0  # of the model; 0 in files of earlier versions
+    unlabelled: bool = False  # whether the true classes are not known; then lines name the files of the images
 
     @property
     def command(self) -> str:
@@ -127,7 +129,7 @@ class Run:
         r = self.request
         later = {
             "noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes, "shard": r.shard,
-            "dialect": r.dialect,
+            "dialect": r.dialect, "fit": r.fit, "unlabelled": self.unlabelled,
         }  # fmt: skip
         return {
             "format": FORMAT,
@@ -137,7 +139,7 @@ class Run:
             "pixels": r.pixels,
             "mean": r.mean,
             "std": r.std,
-            "data": r.data,
+            "data": r.data if isinstance(r.data, str) else list(r.data),
             "split": r.split,
             "data_sha256": self.data_sha256,
             "skip": r.skip,
@@ -186,7 +188,18 @@ def _run(values: dict[str, Any]) -> Run:
         raise ValueError("field 'bound', 'form' or 'n0' is not of a prediction")
     asked = kind.of(values | {"pixels": values["pixels"] or "auto", "adaptive": bool(stages), "kernels": ""})
     request = replace(asked, **_asked(stages)) if stages else asked
-    names = ("identity", "data_sha256", "intrs", "kernels", "python", "platform", "noise_table", "dimension", "classes")
+    names = (
+        "identity",
+        "data_sha256",
+        "intrs",
+        "kernels",
+        "python",
+        "platform",
+        "noise_table",
+        "dimension",
+        "classes",
+        "unlabelled",
+    )
     return Run(request, **{name: values[name] for name in names}, stages=stages)
 
 
@@ -212,6 +225,13 @@ def _text(pattern: str = "") -> Callable[[object], bool]:
     return is_right
 
 
+def _texts(value: object) -> bool:
+    """One name, or several."""
+    if not isinstance(value, list):
+        return _text()(value)
+    return 1 < len(value) <= MOST_FILES and all(_text()(each) for each in value)
+
+
 def _number(least: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and least <= value < 2**63
 
@@ -224,7 +244,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "pixels": _text("|auto|unit|byte"),
     "mean": _text(),
     "std": _text(),
-    "data": _text(),
+    "data": _texts,
     "split": _text("|".join(SPLITS)),
     "data_sha256": _text(_SHA256),
     "skip": _number(1),
@@ -249,10 +269,12 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "classes": _number(0),
     "shard": _text(r"|\d{1,7}/\d{1,7}(:samples)?"),
     "dialect": _text("|tflm|litert"),
+    "fit": _text(r"|(resize|crop):\d{1,5}x\d{1,5}x[13]"),
+    "unlabelled": lambda value: type(value) is bool,
 }
 _LATER: dict[str, Any] = {
     "adaptive": "", "note": "", "first": 0, "noise_table": "", "dimension": 0, "classes": 0,
-    "shard": "", "dialect": "",
+    "shard": "", "dialect": "", "fit": "", "unlabelled": False,
 }  # fmt: skip  # what files of earlier versions do not have
 
 

@@ -16,7 +16,7 @@ from intrs.errors import ResultsError
 from intrs.files import Appended, ExistsError, named, write_whole
 from intrs.results.journal import Journal, NoJournal
 from intrs.results.judging import check_rows
-from intrs.results.reading import ADAPTIVE_HEADER, HEADER, check_kind, header_of, may_begin, read, read_lines
+from intrs.results.reading import HEADERS, check_kind, header_of, may_begin, read, read_lines
 from intrs.results.run import SAME, differences, read_run, sidecar_path, write_run
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Writer:
     def append(self, row: Row) -> None:
         """Write one line; on return it is with the operating system, and on disk every few seconds."""
         with self._kept_lines():
-            self._file.append(("\t".join(row.cells().values()) + "\n").encode("ascii"))
+            self._file.append(("\t".join(row.cells().values()) + "\n").encode())
             self.rows.append(row)
 
     def journal(self, digest: str) -> Journal:
@@ -222,8 +222,8 @@ def _begin(file: Appended, run: Run) -> Writer:
 
     The new description is on disk before anything is given up, so a run that cannot start costs no old results.
     """
-    first = file.read()[: len(ADAPTIVE_HEADER)]
-    if not (may_begin(first) or first.startswith(HEADER.encode())):
+    first = file.read()[: max(map(len, HEADERS))]
+    if not (may_begin(first) or any(first.startswith(header.encode()) for header in HEADERS)):
         raise ResultsError(f"{file.path} is not a results file of intrs and is left as it is")
     write_run(file.path, run, lambda: file.cut(0))
     with named(file.path, "write"):

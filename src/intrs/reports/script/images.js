@@ -1,13 +1,14 @@
 // The images, to be filtered and sorted.
 
 const AT_ONCE = 24;
-const SIGNS = { right: "✓", wrong: "✗", abstained: "○" };
+const SIGNS = { right: "✓", wrong: "✗", abstained: "○", unknown: "•" };
 const gallery = data("gallery-data");
 let shownCards = AT_ONCE;
 
 const run = () => gallery.runs[$("pick-run").selectedIndex];
 const className = (c) => run().classes[c] ?? `class ${c}`;
-const kindOf = (card) => (card.predict === null ? "abstained" : card.predict === card.label ? "right" : "wrong");
+const kindOf = (card) => (card.predict === null ? "abstained" : card.label === null ? "unknown" : card.predict === card.label ? "right" : "wrong");
+const shownClass = (card) => card.label ?? card.predict;  // the true one, if it is known
 const share = (card) => (isNumber(card.votes) ? card.votes / card.n : 0);
 const reach = (card) => card.radius ?? -1;
 const ORDERS = {
@@ -17,7 +18,7 @@ const ORDERS = {
 
 function chosen() {
   const label = $("pick-class").value, kind = $("pick-kind").value, order = ORDERS[$("pick-sort").value];
-  const fits = (card) => (label === "every" || card.label === Number(label)) && (kind === "every" || kindOf(card) === kind);
+  const fits = (card) => (label === "every" || shownClass(card) === Number(label)) && (kind === "every" || kindOf(card) === kind);
   return run().cards.filter(fits).sort((a, b) => order(a, b) || a.idx - b.idx);
 }
 
@@ -30,12 +31,13 @@ function drawCards() {
 }
 
 function cardElement(card) {
-  const kind = kindOf(card), label = className(card.label);
-  const verdict = { right: label, wrong: card.predict === null ? "" : `${className(card.predict)}, but it is ${label}`, abstained: `abstained, it is ${label}` }[kind];
-  const pair = element("div", { class: "pair" }, picture(gallery.pictures[card.picture], `image ${card.idx}, ${label}`));
+  const kind = kindOf(card), known = card.label !== null, label = known ? className(card.label) : "";
+  const predicted = card.predict === null ? "" : className(card.predict);
+  const verdict = { right: label, wrong: `${predicted}, but it is ${label}`, abstained: known ? `abstained, it is ${label}` : "abstained", unknown: predicted }[kind];
+  const pair = element("div", { class: "pair" }, picture(gallery.pictures[card.picture], `image ${card.idx}, ${known ? label : card.file ?? predicted}`));
   if (card.noisy) pair.append(picture(card.noisy, `the same with noise`));
-  const fine = `#${card.idx}` + (card.radius === null ? "" : ` · radius ${card.radius.toFixed(3)}`);
-  return element("li", { class: "card", "data-kind": kind, "data-idx": card.idx, "data-label": card.label, "data-radius": card.radius ?? "", "data-votes": card.votes ?? "" },
+  const fine = (card.file ?? `#${card.idx}`) + (card.radius === null ? "" : ` · radius ${card.radius.toFixed(3)}`);
+  return element("li", { class: "card", "data-kind": kind, "data-idx": card.idx, "data-label": card.label ?? "", "data-radius": card.radius ?? "", "data-votes": card.votes ?? "" },
     pair,
     element("p", { class: "verdict" }, element("span", { class: `sign ${kind}`, "aria-hidden": "true" }, SIGNS[kind]), verdict),
     element("p", { class: "fine" }, fine),
@@ -43,21 +45,21 @@ function cardElement(card) {
     ...(card.page ? [element("p", { class: "fine" }, element("a", { href: card.page }, "certify it in this browser"))] : []));
 }
 
-const picture = (source, text) => element("img", { src: source, alt: text, loading: "lazy" });
+const picture = (source, text) => element("img", { src: source, alt: text });
 
 function voteBars(card) {
   const bars = element("div", { class: "votes" });
   for (const [c, count] of card.top) {
     const bar = svg("svg", { viewBox: `0 0 ${card.n} 1`, preserveAspectRatio: "none", "aria-hidden": "true" },
       svg("rect", { class: "ground", width: card.n, height: 1 }),
-      svg("rect", { class: c === card.label ? "true" : "", width: count, height: 1 }));
+      svg("rect", { class: c === shownClass(card) ? "true" : "", width: count, height: 1 }));
     bars.append(element("span", { title: className(c) }, className(c)), bar, element("span", {}, number(count)));
   }
   return bars;
 }
 
 function chooseRun() {
-  const labels = [...new Set(run().cards.map((card) => card.label))].sort((a, b) => a - b);
+  const labels = [...new Set(run().cards.map(shownClass))].filter((c) => c !== null).sort((a, b) => a - b);
   const options = labels.map((c) => element("option", { value: c }, className(c)));
   $("pick-class").replaceChildren(element("option", { value: "every" }, "all"), ...options);
   refresh();
@@ -85,6 +87,7 @@ function startGallery() {
   $("pick-run").replaceChildren(...gallery.runs.map((each) => element("option", {}, each.name)));
   $("pick-run").parentElement.hidden = gallery.runs.length === 1;
   $("pick-run").addEventListener("change", chooseRun);
+  if (gallery.runs.every((each) => each.cards.every((card) => card.label === null))) $("pick-kind").parentElement.hidden = true;
   for (const id of ["pick-class", "pick-kind", "pick-sort"]) $(id).addEventListener("change", refresh);
   $("more").addEventListener("click", showMore);
   chooseRun();

@@ -1,6 +1,5 @@
 // Everything is defined: begin.
 
-document.body.dataset.measure = "all";
 startCurves();
 startTraining();
 startTable();
