@@ -12,8 +12,8 @@ from PIL import Image
 from tiny_model import images, save_images
 
 from intrs.data import Images, open_data
-from intrs.data.fit import Fit, FitError
-from intrs.errors import DataError, SettingsError
+from intrs.data.fit import Fit
+from intrs.errors import DataError, FitError, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ BATCHES = 10  # tests among which they are divided
 
 
 def lowered(data: bytes, dialect: str) -> Network:
-    return lower(parse_graph(data), Convention(dialect=dialect))
+    return lower(parse_graph(data), Convention(dialect=dialect))[0]
 
 
 def refusal_of(data: bytes, dialect: str) -> str:

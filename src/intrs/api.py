@@ -76,6 +76,8 @@ def certify(
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
     dialect: Literal["", "tflm", "litert"] = "",
+    names: str | Sequence[str] = (),
+    by_number: bool = False,
     threads: Count = Certify.threads,
     kernels: str = "",
     ray: str | bool | None = None,
@@ -94,6 +96,9 @@ def certify(
     of images, an .npz without labels, or an array; fit="resize" or "crop" makes image files fit the model. sigma is a
     fraction of the pixel range; without it, the model's own is taken. Radii or a precision ("1%") make the run
     adaptive: then n is the most samples that an image gets.
+
+    Where both the data's and the model's classes have names, labels are found by name. names gives those of the model,
+    in the order of its outputs (a model that ships has its own); by_number=True takes labels as the model's numbers.
 
     shard="2/8" does the second of eight parts of the run, which `merge` puts together; "2/8:samples" divides the
     samples of every image instead of the images. With `out`, each line is written as soon as it is known, and `resume`
@@ -127,6 +132,8 @@ def predict(
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
     dialect: Literal["", "tflm", "litert"] = "",
+    names: str | Sequence[str] = (),
+    by_number: bool = False,
     threads: Count = Predict.threads,
     kernels: str = "",
     ray: str | bool | None = None,

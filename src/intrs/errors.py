@@ -16,6 +16,14 @@ class DataError(IntrsError):
     """Images or labels that cannot be read, or do not fit the model."""
 
 
+class FitError(DataError):
+    """Images that the network does not take as they are, but would if they were made to fit."""
+
+
+class ClassesError(DataError):
+    """Classes of data that are not those of the model, by their names."""
+
+
 class ResultsError(IntrsError):
     """A results file or output folder that cannot be read, continued or written."""
 

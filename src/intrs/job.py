@@ -14,13 +14,14 @@ from intrs.adaptive import Stages, stages_of
 from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, least_wins
 from intrs.data import Images, open_data
-from intrs.data.fit import Fit, FitError
+from intrs.data.fit import Fit
+from intrs.data.matching import matched
 from intrs.data.pictures import are_pictures
-from intrs.errors import DataError, IntrsError, ModelError, ResultsError, SettingsError
+from intrs.errors import DataError, FitError, IntrsError, ModelError, ResultsError, SettingsError
 from intrs.exact import parse_seed
 from intrs.model import Model, open_model
 from intrs.network import Network, selected_kernels
-from intrs.noise import Noise
+from intrs.noise import KINDS, Noise
 from intrs.request import Certify, Predict
 from intrs.results import Judge, Memory, Row, Run, Writer
 from intrs.shards import Shard, settled_shard
@@ -67,6 +68,12 @@ class Job:
     def indices(self) -> list[int]:
         """The `idx` column."""
         return [self.index(position) for position in self.positions]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called, by the model or else by the data; none if neither says it."""
+        names = self.run.request.names or self.model.class_names or self.data.classes
+        return names if len(names) == self.run.classes else ()
 
     @cached_property
     def judge(self) -> Judge:
@@ -183,6 +190,8 @@ def _check_votes(job: Job, path: Path, rows: Sequence[Row]) -> None:
 
 def check_decisive(job: Job) -> None:
     """Refuse a setting that can only abstain, and name the least number of samples that would do."""
+    if job.run.noise.is_none:
+        return
     n, alpha = job.run.request.n, float(job.run.alpha)
     if _decides(job.judge, n):
         _check_reach(job)
@@ -238,10 +247,13 @@ def _least_n(judge: Judge) -> int | None:
 def open_job(request: Certify | Predict, model: Model | None = None, data: Spec | None = None) -> Job:
     """The job that was asked for; a model that is open already is not opened again. data: instead of those named."""
     model = model or open_model(request.model)
-    noise = Noise.of(request.noise, request.sigma or trained_sigma(model))
+    noise = _noise(request, model)
+    if noise.is_none:
+        request = replace(request, n=1)  # all votes would be alike
     network = opened_network(model, request, noise)
-    data = open_for(network, request.data if data is None else data, request.split, request.fit)
-    check_fit(network, model, data)
+    opened = open_for(network, request.data if data is None else data, request.split, request.fit)
+    data = opened if request.by_number else matched(opened, class_names(network, model, request))
+    check_fit(network, data)
     settled = replace(
         request,
         sigma=str(noise.sigma),
@@ -250,6 +262,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
         fit=str(Fit.parse(request.fit, network.input_shape) or ""),
         max=len(data.positions(request.first, request.skip, request.max)),
         shard=settled_shard(request.shard, os.environ),
+        names=_kept_names(request, model, relabelled=data is not opened, unlabelled=not data.has_labels),
     )
     _check_shard(request, settled.shard, len(data.positions(request.first, request.skip, request.max)))
     height, width, channels = network.input_shape
@@ -266,8 +279,17 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
         classes=network.classes,
         unlabelled=not data.has_labels,
     )
-    run = replace(run, stages=_stages(request, Certifier(noise, run.dimension, request.n, run.alpha)))
+    run = replace(run, stages=_stages(request, run))
     return Job(run, model, data, _smooth(run, network, request.threads), request.seed is not None)
+
+
+def _noise(request: Certify | Predict, model: Model) -> Noise:
+    """As asked for, or what the model was trained for; none if a prediction is to do without."""
+    if isinstance(request, Certify) or request.sigma != "0":
+        return Noise.of(request.noise, request.sigma or trained_sigma(model))
+    if request.noise not in KINDS:
+        raise SettingsError(f"without noise the network runs in integers; {request.noise} noise is for floats")
+    return Noise.none()
 
 
 def open_for(network: Network | FloatEngine, data: Spec, split: str, fit: str) -> Images:
@@ -321,7 +343,19 @@ def engine_name(network: Network | FloatEngine, kernels: str) -> str:
     return network.name
 
 
-def check_fit(network: Network | FloatEngine, model: Model, data: Images) -> None:
+def class_names(network: Network | FloatEngine, model: Model, request: Request) -> tuple[str, ...]:
+    """The names of the model's classes, if they are known: from the caller, or from the card of one that ships."""
+    if request.names and len(request.names) != network.classes:
+        raise SettingsError(f"names: {len(request.names)} names for {network.classes} classes")
+    return request.names or model.class_names
+
+
+def _kept_names(request: Request, model: Model, *, relabelled: bool, unlabelled: bool) -> tuple[str, ...]:
+    """What the results file keeps: names by which labels were found, or without which its classes would be numbers."""
+    return (request.names or model.class_names) if request.names or relabelled or unlabelled else ()
+
+
+def check_fit(network: Network | FloatEngine, data: Images) -> None:
     """Refuse images that are not of the model's shape, and labels that mean something else to it."""
     if data.image_shape != network.input_shape:
         expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
@@ -340,12 +374,6 @@ def check_fit(network: Network | FloatEngine, model: Model, data: Images) -> Non
             f"{data.name} has {len(data.classes)} classes, but the model has {network.classes}: "
             "a label would not mean the same to both. A folder needs one folder for each class, which may be empty"
         )
-    names = model.class_names
-    if data.classes and list(data.classes) != list(names) and set(data.classes) == set(names):
-        raise DataError(
-            f"{data.name} has the classes of {model.name} in another order, so that its labels mean others; "
-            f"the model's order is {', '.join(names)}"
-        )
 
 
 def _smooth(run: Run, network: Network | Classifier, threads: int) -> Smooth:
@@ -357,8 +385,11 @@ def _smooth(run: Run, network: Network | Classifier, threads: int) -> Smooth:
     )  # fmt: skip
 
 
-def _stages(request: Certify | Predict, certifier: Certifier) -> Stages | None:
+def _stages(request: Certify | Predict, run: Run) -> Stages | None:
     """What is asked of an adaptive run; None if every image is to get n samples."""
-    if not isinstance(request, Certify) or not request.adaptive:
+    if not isinstance(request, Certify):
+        return None
+    certifier = Certifier(run.noise, run.dimension, request.n, run.alpha)
+    if not request.adaptive:
         return None
     return stages_of(certifier, request.radii, request.precision, request.give_up)

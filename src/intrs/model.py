@@ -74,6 +74,15 @@ class Model:
             raise SettingsError("a dialect is for TFLite files; a Network has its integers already")
         return ""
 
+    def input_words(
+        self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None, dialect: str = ""
+    ) -> str:
+        """What the model gets for a pixel of 0 .. 255, in words: the convention and the normalisation in force."""
+        if not self._file:
+            return "what the network's own quantiser makes of a pixel"
+        convention = replace(Convention.of(pixels, mean, std), dialect=self.dialect(dialect))
+        return convention.words(self._file.pixel_scale(convention))
+
     def network(
         self, pixels: str = "auto", mean: Numbers | None = None, std: Numbers | None = None, dialect: str = ""
     ) -> Network:

@@ -34,7 +34,8 @@ LEAST = {"first": 0, "skip": 1, "max": 1, "n0": 1, "n": 1, "threads": 0, "steps"
 MOST = {"threads": 1024}
 EXACT = ("sigma", "alpha", "give_up")
 LISTS = ("radii", "eps")
-FLAGS = ("adaptive",)
+FLAGS = ("adaptive", "by_number")
+MOST_NAMES = 2**18  # characters of the names of all classes
 TEXTS = ("model", "split", "fit", "mean", "std", "kernels", "source", "shard")
 MOST_LISTED = 3  # names of image files, where data are described in words
 
@@ -61,6 +62,8 @@ class Request:
     dialect: str = ""  # empty: the file's default, tflm for TFLite; other formats have none
     threads: int = 0  # 0: all cores
     kernels: str = ""  # empty: the fastest
+    names: tuple[str, ...] = ()  # of the model's classes, in the order of its outputs; none: those of its card
+    by_number: bool = False  # labels are the model's numbers, whatever names the data's classes have
     COMMAND: ClassVar[str]
 
     @classmethod
@@ -100,6 +103,8 @@ def _settled(name: str, value: Any) -> Any:
         return tuple(_exact(name, part) for part in _parts(value, name))
     if name in TEXTS:
         return _text(name, value)
+    if name == "names":
+        return _names(value)
     if name == "data":
         return _text(name, value) if isinstance(value, str) else tuple(_text(name, part) for part in value)
     if name == "precision":
@@ -133,6 +138,17 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise SettingsError(f"{name}: expected text, got {shown(value)}")
     return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Names of classes, from a list or from text with commas."""
+    found = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+    names = tuple(_text("names", part) for part in found)
+    if len(set(names)) < len(names) or not all(names):
+        raise SettingsError("names: every class needs a name of its own")
+    if sum(map(len, names)) > MOST_NAMES:
+        raise SettingsError(f"names: more than {MOST_NAMES:,} characters")
+    return names
 
 
 @dataclass(frozen=True, kw_only=True)

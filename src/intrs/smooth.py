@@ -109,7 +109,8 @@ class Smooth:
         settle(self, "classes", base.classes if isinstance(base, Network) else classes)
         settle(self, "threads", parse_count(threads, "threads", 0))
         settle(self, "kernels", kernels)
-        self.certifier(1, Certify.n, Certify.alpha)  # refuses a bound and a form that do not fit the noise
+        if not self.noise.is_none:
+            self.certifier(1, Certify.n, Certify.alpha)  # refuses a bound and a form that do not fit the noise
         if isinstance(base, Network) and not self.noise.on_integers:
             raise SettingsError("continuous noise is not for integer networks; intrs.float_engine runs their files")
 
@@ -315,7 +316,12 @@ def _check_apart(selection: Votes, estimation: Votes) -> None:
 
 
 def judge_prediction(sampled: Votes, dimension: int, alpha: Fraction) -> Predicted | Abstained:
-    """Algorithm 2 from votes alone. The paper compares the p-value with 0.5; it has to be alpha."""
+    """Algorithm 2 from votes alone. The paper compares the p-value with 0.5; it has to be alpha.
+
+    Without noise all votes are alike, and the class is the network's own.
+    """
+    if sampled.noise.is_none:
+        return Predicted(sampled.top, sampled.count, sampled.count, alpha)
     n_a, n_b = sampled.counts[sampled.top], sampled.counts[sampled.second] if len(sampled.counts) > 1 else 0
     if prediction_passes(n_a, n_b, alpha - sampled.noise.tau(sampled.count, dimension)):
         return Predicted(sampled.top, n_a, sampled.count, alpha)

@@ -135,6 +135,7 @@ def open_verification(
     opened = _open_model(path, run, model)
     found = _open_data(path, run, data)
     request = replace(run.request, threads=parse_count(threads, "threads", 0), kernels=kernels)
+    request = request if request.names else replace(request, by_number=True)  # then no label was found by name
     try:
         job = open_job(request, opened, found)
     except IntrsError as error:

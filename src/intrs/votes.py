@@ -206,6 +206,8 @@ def _drawer(noise: Noise) -> Callable[[Samples, NDArray[np.uint8]], NDArray[Any]
 
 
 def _draw_integers(noise: Noise, samples: Samples, pixels: NDArray[np.uint8]) -> NDArray[np.int32]:
+    if noise.is_none:
+        return np.tile(pixels.astype(np.int32), (samples.count, 1))
     return _table(noise).draw(samples.key, samples.image, samples.first, samples.count, pixels)
 
 
@@ -244,6 +246,9 @@ def _network_votes(
         raise SettingsError(f"{noise.kind} noise is not for integer networks; intrs.float_engine runs their files")
     if image.shape != network.input_shape:
         raise DataError(f"the network takes images of shape {network.input_shape}; this one has {image.shape}")
+    if noise.is_none:
+        chosen = int(network.predict(image[None], kernels or None)[0])
+        return [samples.count if label == chosen else 0 for label in range(network.classes)]
     report = None if progress is None else (lambda done: progress(Progress(done, samples.count)))
     try:
         return _core.votes(

@@ -53,6 +53,8 @@ class Certifier:
     def __post_init__(self) -> None:
         if not isinstance(self.noise, Noise):
             raise SettingsError(f"the noise must be a Noise, such as Noise.discrete('0.25'), got {shown(self.noise)}")
+        if self.noise.is_none:
+            raise SettingsError("without noise nothing can be certified; the sigma must be positive")
         self._set("dimension", parse_count(self.dimension, DIMENSION, most=LARGEST_DIMENSION))
         self._set("n", parse_samples(self.n))
         self._set("alpha", parse_alpha(self.alpha))

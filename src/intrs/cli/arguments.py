@@ -13,7 +13,7 @@ from intrs import quantization, zoo
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import parse_count, parse_seed
 from intrs.exchange.targets import DEFAULT, TARGETS
-from intrs.request import MOST, REQUESTS, Attack, Certify, Dialect, Request
+from intrs.request import MOST, MOST_NAMES, REQUESTS, Attack, Certify, Dialect, Request
 from intrs.training.pytorch import DEVICES, ON_THE_CPU
 from intrs.training.recipe import (
     CONSISTENCY,
@@ -215,6 +215,10 @@ def _add_run(parser: Parser, command: str) -> None:
     _add_images(parser)
     words = "make image files fit the model: resize (may distort), or scale and crop to the centre (neither)"
     parser.add_argument("--fit", default=Request.fit, metavar="resize|crop", help=words)
+    words = "names of the model's classes in the order of its outputs, or a file with one per line (its card's)"
+    parser.add_argument("--names", type=_names, default=Request.names, metavar="N,N,...|FILE", help=words)
+    words = "the data's labels are the model's class numbers, whatever their names"
+    parser.add_argument("--by-number", action="store_true", help=words)
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
@@ -590,6 +594,18 @@ _count = _argument(lambda text: parse_count(text, "number"))
 _whole = _argument(lambda text: parse_count(text, "number", 0))
 _threads = _argument(lambda text: parse_count(text, "threads", 0, MOST["threads"]))
 _seed = _argument(parse_seed)
+
+
+def _names(text: str) -> str | list[str]:
+    """Names with commas between them, or the lines of a file."""
+    from intrs.files import read_bounded
+
+    if "," in text or not Path(text).is_file():
+        return text
+    try:
+        return [line.strip() for line in read_bounded(Path(text), 4 * MOST_NAMES).decode().splitlines() if line.strip()]
+    except (IntrsError, OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text}: not a file of names ({error})") from None
 
 
 def _wholes(text: str) -> list[int]:

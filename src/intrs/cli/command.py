@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from intrs.cli.arguments import parse
 from intrs.cli.screen import BROKEN_PIPE, MISTAKE, complain
 from intrs.cli.start import INTERRUPTED
-from intrs.data.fit import FitError
-from intrs.errors import IntrsError
+from intrs.errors import ClassesError, FitError, IntrsError
 from intrs.files import ExistsError
 
 if TYPE_CHECKING:
@@ -54,6 +53,8 @@ def _advice(error: IntrsError, argv: list[str]) -> str:
     """What the library's words mean in options."""
     if isinstance(error, FitError) and argv[:1] in (["certify"], ["predict"]):
         return "\n--fit resize, or --fit crop, makes image files fit the model"
+    if isinstance(error, ClassesError) and argv[:1] in (["certify"], ["predict"]):
+        return "\n--names N,N,... (or a file) names the model's classes, --by-number takes labels as its numbers"
     if not isinstance(error, ExistsError):
         return ""
     return (

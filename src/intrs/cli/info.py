@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
 from intrs.cli.screen import say, show
-from intrs.model import load
+from intrs.model import load, open_model
 from intrs.network import selected_kernels
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ def info(args: Namespace) -> int:
     others = ", ".join(name for name in _core.kernel_names() if name != kernels)
     say(network.summary())
     show("model", model)
+    opened = open_model(model)
+    show("input", opened.input_words(*(getattr(args, name) for name in LOADER)))
+    if opened.trained_sigma:
+        show("trained", f"under noise of sigma {opened.trained_sigma}")
+    if opened.class_names:
+        show("classes", ", ".join(opened.class_names))
     show("kernels", f"{kernels}" + (f" (also here: {others})" if others else ""))
     show("memory", f"{network.native.block_bytes(kernels):,} bytes of activations per thread")
     return 0

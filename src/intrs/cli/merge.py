@@ -6,8 +6,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from intrs import api
-from intrs.cli.run import summarise
 from intrs.cli.screen import MISTAKE, complain, say
+from intrs.cli.words import summarise
+from intrs.request import FLAGS
 from intrs.results import UnfinishedError
 
 if TYPE_CHECKING:
@@ -45,12 +46,13 @@ def _command(run: Run, missing: Missing) -> str:
         "sigma": request.sigma, "noise": request.noise, "n0": run.n0, "n": request.n, "alpha": request.alpha,
         "seed": hex(run.seed), "bound": run.bound, "form": run.form, "split": request.split, "fit": request.fit,
         "first": request.first, "skip": request.skip, "max": request.max, "pixels": request.pixels,
-        "mean": request.mean, "std": request.std, **_adaptive(run), "shard": missing.shard,
+        "mean": request.mean, "std": request.std, "names": ",".join(request.names),
+        "by_number": request.by_number, **_adaptive(run), "shard": missing.shard,
     }  # fmt: skip
     standard = {name: getattr(type(request), name, None) for name in settings}
     for name, value in settings.items():
         if value not in ("", None, 0) and value != standard[name]:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            words += [f"--{name.replace('_', '-')}", *([] if name in FLAGS else [str(value)])]
     name = str(missing.path) if missing.path else "FILE"
     return shlex.join([*words, "-o", name, "--resume"])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, TextIO
 
 from intrs.exact import ordinal
 from intrs.text import printable
@@ -14,15 +16,20 @@ if TYPE_CHECKING:
     from intrs.request import Request
 
 MISTAKE, BROKEN_PIPE = 2, 128 + 13  # the latter as shells report SIGPIPE
-NARROWEST, WIDEST = (
-    80,
-    100,
-)  # columns of a table; a narrower terminal folds its lines, which can still be read and copied
+USUAL, WIDEST = 80, 100  # columns of a table in a pipe, and on a terminal
 
 
 def say(text: str) -> None:
     """A line, or several, on the standard output."""
-    print(printable(text), flush=True)
+    print("\n".join(_wrapped(line, sys.stdout) for line in printable(text).split("\n")), flush=True)
+
+
+def _wrapped(line: str, stream: TextIO, indent: str = "") -> str:
+    """A line that breaks between words where it is too long; commands, which are indented, are left for copying."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else USUAL
+    if len(line) <= width or line.startswith("  "):
+        return line
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def complain(text: str) -> None:
@@ -30,7 +37,10 @@ def complain(text: str) -> None:
     lines = (
         printable(text).replace("\n  ", "\n").replace("\n", "\n  ")
     )  # a name with a line break begins no line of ours
-    print(f"intrs: {lines}", file=sys.stderr, flush=True)
+    whole = f"intrs: {lines}"
+    if sys.stderr.isatty():  # elsewhere a message stays one line, to be searched for
+        whole = "\n".join(_wrapped(line, sys.stderr) for line in whole.split("\n"))
+    print(whole, file=sys.stderr, flush=True)
 
 
 def share(part: int, whole: int) -> str:
@@ -58,7 +68,8 @@ def which_images(request: Request) -> str:
 
 def show(name: str, value: str) -> None:
     """A name and its value on a line of their own, at once, and never in colour."""
-    print(f"{name:<10}{printable(value)}", flush=True)
+    line = f"{name:<10}{printable(value)}"
+    print(_wrapped(line, sys.stdout, indent=" " * 10) if " " in value else line, flush=True)
 
 
 def table(*columns: str, left: int = 0) -> Table:
@@ -77,7 +88,8 @@ def print_table(made: Table) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
-    console.width = max(NARROWEST, min(console.width, WIDEST)) if console.is_terminal else NARROWEST
+    console.width = min(console.width, WIDEST) if console.is_terminal else USUAL
+    console.width = max(console.width, console.measure(made).minimum)  # a narrower one would break words
     with console.capture() as text:  # rich would end the program where we want to hear of a broken pipe
         console.print(made)
     print(text.get(), end="")

@@ -14,7 +14,7 @@ import numpy as np
 
 from intrs.data.decode import DEEP
 from intrs.data.limits import MOST_PIXELS
-from intrs.errors import DataError, SettingsError
+from intrs.errors import SettingsError
 from intrs.exact import shown
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ SEE_THROUGH = {"LA", "PA", "RGBA"}
 ORIENTATION = 0x0112  # the EXIF tag; 1: as stored
 MOST_LISTED = 3  # files of a remark
 LARGEST = 2**16  # values of 16 bits
-
-
-class FitError(DataError):
-    """Images that the network does not take as they are, but would if they were made to fit."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs.data.decode import opened, stamp
-from intrs.data.fit import Facts, FitError, animated, has_holes, misfit, remarks
+from intrs.data.fit import Facts, animated, has_holes, misfit, remarks
 from intrs.data.images import Images
 from intrs.data.lazy import LazyPixels
 from intrs.data.limits import MOST_FILES
-from intrs.errors import DataError
+from intrs.errors import DataError, FitError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

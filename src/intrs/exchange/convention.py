@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from intrs.errors import SettingsError
-from intrs.exact import Number, parse_fraction, shown
+from intrs.exact import Number, parse_fraction, plain, shown
 from intrs.exchange.integers import Grid, Line
 from intrs.network import INT8
 
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 PixelScale = Literal["auto", "unit", "byte"]
 SCALES: tuple[str, ...] = get_args(PixelScale)
+Settings = dict[str, str]  # pixels, and perhaps mean and std
+USUAL: tuple[Settings, ...] = (
+    {"pixels": "byte"},
+    {"pixels": "unit"},
+    {"pixels": "unit", "mean": "0.4914,0.4822,0.4465", "std": "0.2470,0.2435,0.2616"},  # CIFAR-10
+    {"pixels": "unit", "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225"},  # ImageNet
+    {"pixels": "unit", "mean": "0.5,0.5,0.5", "std": "0.5,0.5,0.5"},
+)
+"""What files expect most often."""
 METADATA = "intrs.pixels"  # a key of the file's metadata that says "unit" or "byte"
 BYTE_FROM = 32  # an input quantiser that reaches this far was made for pixels 0 .. 255
 LONGEST = 4096  # numbers of a mean
@@ -49,6 +58,14 @@ class Convention:
     def is_default(self) -> bool:
         """Whether the caller has said nothing of pixels."""
         return self == Convention(dialect=self.dialect)
+
+    def words(self, scale: str) -> str:
+        """What the file gets for a pixel, where its scale is known to be unit or byte."""
+        value = {"unit": "pixel / 255", "byte": "pixel"}.get(scale, "what the file's own quantiser makes of a pixel")
+        if (self.mean, self.deviation) == (Convention.mean, Convention.deviation):
+            return f"{value}; no mean and std outside the file"
+        mean, deviation = (",".join(map(plain, values)) for values in (self.mean, self.deviation))
+        return f"({value} - mean) / std; mean {mean}, std {deviation}"
 
     def misfit(self, channels: int) -> str | None:
         """Why the numbers do not fit an image of so many channels."""

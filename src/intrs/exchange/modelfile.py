@@ -46,5 +46,12 @@ class ModelFile(ABC):
         """Whether it holds a quantized network, not one in floats."""
 
     @abstractmethod
+    def pixel_scale(self, convention: Convention) -> str:
+        """What the input is for a pixel, under this convention: unit or byte; empty if the file has its own integers.
+
+        Raises ModelError if the file cannot be lowered.
+        """
+
+    @abstractmethod
     def network(self, convention: Convention) -> Network:
         """The integer network, lowered once per convention. Raises ModelError."""

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from intrs.noise.table import NoiseTable
 
-Kind = Literal["discrete", "rounded", "continuous"]
+Kind = Literal["discrete", "rounded", "continuous", "none"]
 KINDS: tuple[Kind, ...] = ("discrete", "rounded")  # on the integers: those that have tables
 LAWS: tuple[Kind, ...] = (*KINDS, "continuous")
+NONE: Kind = "none"  # of Noise.none() alone
 PIXEL_RANGE = 255  # grid steps in the unit of sigma
 SMALLEST_SIGMA, LARGEST_SIGMA, LARGEST_DENOMINATOR = Fraction(1, 100), Fraction(4), 10**6
 MOST_LEVELS = 1024  # up to here a sigma that is too large was probably meant in pixel levels
@@ -35,7 +36,8 @@ def parse_sigma(value: Number) -> Fraction:
     sigma, given = parse_fraction(value, "sigma"), str(value).strip()
     if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
         limits = f"sigma must lie between {plain(SMALLEST_SIGMA)} and {plain(LARGEST_SIGMA)}, got {given}"
-        raise SettingsError(limits + _in_levels(sigma, given))
+        bare = ". Only predictions can do without noise" if sigma == 0 else ""
+        raise SettingsError(limits + _in_levels(sigma, given) + bare)
     if sigma.denominator > LARGEST_DENOMINATOR:
         raise SettingsError(f"sigma must be a fraction whose denominator is at most {LARGEST_DENOMINATOR}, got {given}")
     return sigma
@@ -64,6 +66,9 @@ class Noise:
         def __init__(self, kind: str, sigma: Number) -> None: ...
 
     def __post_init__(self) -> None:
+        if self.is_none and parse_fraction(self.sigma, "sigma") == 0:
+            object.__setattr__(self, "sigma", Fraction(0))
+            return
         if self.kind not in LAWS:
             raise SettingsError(f"the noise must be one of {', '.join(LAWS)}, got {self.kind!r}")
         object.__setattr__(self, "sigma", parse_sigma(self.sigma))
@@ -88,16 +93,31 @@ class Noise:
         """A Gaussian in floats, for comparison with the classical method."""
         return cls.of("continuous", sigma)
 
+    @classmethod
+    def none(cls) -> Noise:
+        """No noise at all: the network itself, for predictions; nothing can be certified."""
+        return cls(NONE, 0)
+
     def __repr__(self) -> str:
-        return f"Noise.{self.kind}({plain(self.sigma)!r})"
+        return "Noise.none()" if self.is_none else f"Noise.{self.kind}({plain(self.sigma)!r})"
 
     def _repr_html_(self) -> str:
         rows = {"noise": self.kind, "sigma": f"{plain(self.sigma)} of the pixel range"}
         return html_table(rows | {"in pixel levels": plain(self.grid_sigma)})
 
     @property
+    def is_none(self) -> bool:
+        """Whether images stay as they are."""
+        return self.kind == NONE
+
+    @property
     def on_integers(self) -> bool:
-        """Whether it is drawn from a table, and everything after it is exact."""
+        """Whether noisy images are integers, and everything after them is exact."""
+        return self.kind in KINDS or self.is_none
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it is drawn from a table."""
         return self.kind in KINDS
 
     @property
@@ -111,7 +131,7 @@ class Noise:
 
         Continuous noise has no table: 0, which leaves out the rounding of floats, as the classical method does.
         """
-        return self.table().eta if self.on_integers else Fraction(0)
+        return self.table().eta if self.has_table else Fraction(0)
 
     def tau(self, samples: int, dimension: int) -> Fraction:
         """Equation (16): what the table's error costs of alpha over this many samples of `dimension` values."""
@@ -127,7 +147,7 @@ class Noise:
     @property
     def table_sha256(self) -> str:
         """The hash of the sampling table, which tells what noise was drawn; empty for continuous noise."""
-        return self.table().sha256 if self.on_integers else ""
+        return self.table().sha256 if self.has_table else ""
 
     def upper_tail(self, k: int, bits: int = BITS) -> arb:
         """P[n >= k] for k >= 1."""
@@ -154,8 +174,8 @@ class Noise:
             return near - far
 
     def require_integers(self) -> None:
-        """Refuse continuous noise where masses or a table are needed."""
-        if not self.on_integers:
+        """Refuse continuous noise, and none, where masses or a table are needed."""
+        if not self.has_table:
             raise SettingsError(f"{self.kind} noise has no masses and no table; take one of {', '.join(KINDS)}")
 
 

@@ -19,7 +19,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from intrs.errors import DataError, IntrsError, ModelError, SettingsError
-from intrs.exchange.convention import METADATA, Convention
+from intrs.exchange.convention import METADATA, USUAL, Convention
 from intrs.exchange.onnx.operators import OPERATORS
 from intrs.exchange.onnx.read import BEFORE_LAYOUT, TAIL, OnnxFile, read_onnx
 from intrs.exchange.onnx.tensors import to_array
@@ -40,13 +40,6 @@ NORMALISATION = "intrs_normalise"
 BIASED = ("Conv", "Gemm")  # layers whose bias can be corrected
 BIAS = "_intrs_bias"  # after a layer's name: that of its bias
 OF_TRANSFORMERS = ("LayerNormalization", "Attention", "MultiHeadAttention", "SkipLayerNormalization")
-# What files expect most often, as (name, mean, std) of pixels over 255
-USUAL = (
-    ("0,0,0", "1,1,1"),
-    ("0.4914,0.4822,0.4465", "0.2470,0.2435,0.2616"),  # CIFAR-10
-    ("0.485,0.456,0.406", "0.229,0.224,0.225"),  # ImageNet
-    ("0.5,0.5,0.5", "0.5,0.5,0.5"),
-)
 TRIED = 200  # clean images on which they are tried
 
 
@@ -186,13 +179,12 @@ def _advice(file: OnnxFile, data: Images) -> str:
     taken = data.subset(np.linspace(0, len(data) - 1, min(len(data), TRIED)).astype(np.int64))
     images = np.asarray(taken.images).astype(np.float32)
     lines = []
-    for pixels, (mean, std) in (("byte", USUAL[0]), *(("unit", usual) for usual in USUAL)):
-        numbers = {} if mean == USUAL[0][0] or images.shape[3] != 3 else {"mean": mean, "std": std}
-        engine = engine_of(file, Convention.of(pixels, **numbers))
+    for settings in USUAL if images.shape[3] == 3 else USUAL[:2]:
+        engine = engine_of(file, Convention.of(**settings))
         if engine.input_shape != images.shape[1:]:
             break
         right = int((engine(images).argmax(1) == taken.labels).sum())
-        words = f"pixels={pixels}" + "".join(f" {name}={value}" for name, value in numbers.items())
+        words = " ".join(f"{name}={value}" for name, value in settings.items())
         lines.append((right, f"{words}: {100 * right / len(images):.0f} %"))
     best = "; ".join(dict.fromkeys(line for _, line in sorted(lines, key=lambda line: -line[0])))
     return f"Give pixels, and mean and std if it wants them. Right answers on {len(images)} clean images: {best}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from intrs import zoo
 from intrs.data import Images, open_data
+from intrs.data.matching import matched
 from intrs.errors import DataError
 from intrs.progress import Progress
 from intrs.votes import Samples, noisy_images
@@ -86,7 +87,7 @@ def open_named(entries: Sequence[Entry], data: Spec) -> Images:
     if isinstance(data, Images):
         return data
     request = next((entry.run.request for entry in entries if entry.run), None)
-    return open_data(data, request.split, request.fit) if request else open_data(data)
+    return matched(open_data(data, request.split, request.fit), request.names) if request else open_data(data)
 
 
 def _shipped(found: Results) -> Images | None:
@@ -127,7 +128,7 @@ def _run(
         cards.append(_card(made.pictures, found, line, images, positions[found.answers[line].idx]))
         drawn(before + k + 1)
     return {
-        "run": number, "name": entry.name, "classes": list(images.classes), "cards": cards, "images": len(found),
+        "run": number, "name": entry.name, "classes": _classes(entry, images), "cards": cards, "images": len(found),
     }  # fmt: skip
 
 
@@ -135,6 +136,11 @@ def _link(cards: list[dict[str, Any]], entry: Entry, links: Links | None) -> Non
     for card in cards:
         if links and (address := links.to(entry.run, card["idx"])):
             card["page"] = address
+
+
+def _classes(entry: Entry, images: Images) -> list[str]:
+    """Names for the page: those of the run if it has some, for labels are its numbers."""
+    return list((entry.run.request.names if entry.run else ()) or images.classes)
 
 
 def _card(pictures: dict[str, str], found: Results, line: int, images: Images, position: int) -> dict[str, Any]:

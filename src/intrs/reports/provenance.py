@@ -13,7 +13,7 @@ from intrs.data.known import KNOWN
 from intrs.exact import plain
 from intrs.reports.tables import text
 from intrs.reports.words import bound_name, is_classical
-from intrs.request import REQUESTS
+from intrs.request import FLAGS, REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,10 +123,18 @@ def _words(run: Run) -> list[str]:
     del defaults["kernels"]  # all give the same bits; another machine may not have this one
     named = (run.request.model, *run.request.sources)
     words = ["intrs", run.command, *(f"./{name}" if name.startswith("-") else name for name in named)]
-    for name, value in _fields(run).items():
+    recorded = _fields(run) | {"names": ",".join(run.request.names)}
+    if not run.request.names or run.request.names == _shipped_names(run):
+        del recorded["names"]
+    for name, value in recorded.items():
         if name in defaults and name not in ELSEWHERE and _shown(name, value) != str(defaults[name]):
-            words += ["--" + name.replace("_", "-"), _shown(name, value)]
+            words += ["--" + name.replace("_", "-"), *([] if name in FLAGS else [_shown(name, value)])]
     return words
+
+
+def _shipped_names(run: Run) -> tuple[str, ...]:
+    """What the model's own card says of its classes."""
+    return tuple(zoo.card(run.request.model).get("classes", ())) if run.request.model in zoo.model_names() else ()
 
 
 def _verify(run: Run, path: Path) -> str:

@@ -91,6 +91,8 @@ class Run:
     def noise(self) -> Noise:
         """Law and sigma."""
         assert self.request.sigma is not None
+        if self.request.sigma == "0" and isinstance(self.request, Predict):
+            return Noise.none()
         return Noise.of(self.request.noise, self.request.sigma)
 
     @property
@@ -130,6 +132,7 @@ class Run:
         later = {
             "noise_table": self.noise_table, "dimension": self.dimension, "classes": self.classes, "shard": r.shard,
             "dialect": r.dialect, "fit": r.fit, "unlabelled": self.unlabelled,
+            "names": list(r.names), "by_number": r.by_number,
         }  # fmt: skip
         return {
             "format": FORMAT,
@@ -271,10 +274,12 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "dialect": _text("|tflm|litert"),
     "fit": _text(r"|(resize|crop):\d{1,5}x\d{1,5}x[13]"),
     "unlabelled": lambda value: type(value) is bool,
+    "names": lambda value: isinstance(value, list) and all(_text()(each) for each in value),
+    "by_number": lambda value: type(value) is bool,
 }
 _LATER: dict[str, Any] = {
     "adaptive": "", "note": "", "first": 0, "noise_table": "", "dimension": 0, "classes": 0,
-    "shard": "", "dialect": "", "fit": "", "unlabelled": False,
+    "shard": "", "dialect": "", "fit": "", "unlabelled": False, "names": [], "by_number": False,
 }  # fmt: skip  # what files of earlier versions do not have
 
 

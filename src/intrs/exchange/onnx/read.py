@@ -74,6 +74,11 @@ class OnnxFile(ModelFile):
     def is_quantized(self) -> bool:  # noqa: D102 (as inherited)
         return self.graph.is_quantized
 
+    def pixel_scale(self, convention: Convention) -> str:  # noqa: D102 (as inherited)
+        if self.is_quantized:
+            return self.lowered(convention).pixel_scale
+        return convention.scale if convention.scale != "auto" else self.metadata.get(METADATA, "")
+
     def network(self, convention: Convention) -> Network:  # noqa: D102 (as inherited)
         return self.lowered(convention).network
 

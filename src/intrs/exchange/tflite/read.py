@@ -59,14 +59,17 @@ class TfliteFile(ModelFile):
     def is_quantized(self) -> bool:  # noqa: D102 (as inherited)
         return self.graph.is_quantized
 
+    def pixel_scale(self, convention: Convention) -> str:  # noqa: D102 (as inherited)
+        return self._lowered(convention)[1]
+
     def network(self, convention: Convention) -> Network:  # noqa: D102 (as inherited)
-        return self._lowered(convention)
+        return self._lowered(convention)[0]
 
     @cached_property
-    def _lowered(self) -> Callable[[Convention], Network]:
+    def _lowered(self) -> Callable[[Convention], tuple[Network, str]]:
         return lru_cache(maxsize=8)(self._lower)
 
-    def _lower(self, convention: Convention) -> Network:
+    def _lower(self, convention: Convention) -> tuple[Network, str]:
         with refusals_of(self.path), np.errstate(all="ignore"):  # scales may be absurd; what overflows is refused
             return lower(self.graph, convention)
 
@@ -77,8 +80,11 @@ def read_tflite(path: Path, data: bytes) -> TfliteFile:
         return TfliteFile(path, data, parse_graph(data))
 
 
-def lower(graph: Graph, asked: Convention) -> Network:
-    """The integer network of a graph. Raises Refusal, or ModelError if the finished network could overflow."""
+def lower(graph: Graph, asked: Convention) -> tuple[Network, str]:
+    """The integer network of a graph, and what its input is for a pixel.
+
+    Raises Refusal, or ModelError if the finished network could overflow.
+    """
     if not graph.is_quantized:
         raise Refusal(f"it is a float model: none of its operators computes with int8 or uint8; {ADVICE}")
     tensor = graph.tensors[graph.input]
@@ -93,7 +99,7 @@ def lower(graph: Graph, asked: Convention) -> Network:
         image = quantised(net, image, grid, of_codes=True)
     network = net.network(_scores(_evaluate(graph, image, net, cast("Dialect", asked.dialect))))
     _ = network.native  # the core proves now that nothing can overflow
-    return network
+    return network, net.pixel_scale
 
 
 def _image_dims(tensor: Tensor) -> tuple[int, ...]:
