@@ -55,6 +55,7 @@ MARKERS = {
         "test_proofs.py::",
         "test_quantize.py::",
         "test_ray.py::test_a_cluster_gives_the_bytes",
+        "test_ray.py::test_a_keeper",
         "test_ray.py::test_faults_change_nothing",
         "test_ray.py::test_what_a_cluster_may_lack",
         "test_redteam.py::",

@@ -66,6 +66,9 @@ def keep(seconds: float, command: list[str]) -> int:
         return made.returncode
     finally:
         kill_all(os.getpid())
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # so that none of them is listed any more
+                pass
 
 
 if __name__ == "__main__":

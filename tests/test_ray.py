@@ -16,16 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ray_faults import campaign, check_same
-from ray_nodes import Nodes, free_port
+from ray_nodes import KEEPER, Nodes, free_port
 from tiny_model import save_images, save_model
 
 import intrs
 from intrs.engines import LostError
 from intrs.engines import ray as engine
 from intrs.errors import SettingsError
+from intrs.job import open_job
+from intrs.request import Certify
+from intrs.units import Unit, count_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from intrs.units import Voter
 
 SECONDS = 240.0  # after which a cluster is given up; a test takes less than a minute if nothing else runs
 SMALL = {"adaptive": ("--n", "3000", "--radii", "0,0.25", "--max", "3")}
@@ -224,3 +229,41 @@ def test_what_becomes_of_a_unit_is_told_apart() -> None:
         assert isinstance(found, LostError), cause
     mistake = SettingsError("say it otherwise")
     assert engine._translated(ray, raised.RayTaskError("count", "Traceback", mistake)) is mistake
+
+
+class Box:
+    """As much of Ray as a worker uses: gives the voter that is in the box."""
+
+    def get(self, voter: Voter) -> Voter:
+        return voter
+
+
+def test_a_worker_that_reads_the_network_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By identity: what the driver sent and what the worker made of it must be the same network, noise and rules."""
+    monkeypatch.setattr(engine, "_imported", Box)
+    monkeypatch.setattr(engine, "_KEPT", {})
+    job = open_job(Certify(model="tiny.onnx", data="tiny.npz", seed=7, n=300))
+    unit = Unit(job.data.images[0], 3, 0, 64, select=True)
+    given = (intrs.__version__, job.voter.digest, [job.voter], 1, unit)
+    assert engine.count_remotely(given).agrees(count_unit(job.voter, unit))
+    other = open_job(Certify(model="tiny.onnx", data="tiny.npz", seed=8, n=300)).voter
+    monkeypatch.setattr(engine, "_KEPT", {})
+    with pytest.raises(SettingsError, match="identity differs; install the same version"):
+        engine.count_remotely((intrs.__version__, job.voter.digest, [other], 1, unit))
+    with pytest.raises(SettingsError, match=r"has intrs .*, the driver has 9\.9"):
+        engine.count_remotely(("9.9", job.voter.digest, [job.voter], 1, unit))
+
+
+@pytest.mark.parametrize("seconds", [4, 60])
+def test_a_keeper_ends_all_that_was_started(seconds: int) -> None:
+    """When time is up, or whoever started it is gone: also a process that left its parent and its session."""
+    program = f"{sys.executable} -IS -c 'import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(99)'"
+    words = [sys.executable, "-IS", KEEPER, str(seconds), "sh", "-c", f"({program} &) ; sleep 99"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdin
+        assert keeper.stdout
+        pid = int(keeper.stdout.readline())
+        if seconds == 60:
+            keeper.stdin.close()
+        assert keeper.wait(30) == 124
+    assert not Path(f"/proc/{pid}").exists()
