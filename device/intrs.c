@@ -180,6 +180,10 @@ static void clear(const intrs_net* net, intrs_run* run, uint32_t mode, const uin
   memcpy(run->key, seed, 32);
 }
 
+static uint64_t first_of(const intrs_run* run) {
+  return (uint64_t)run->first_high << 32 | run->first_low;
+}
+
 static void set_first(intrs_run* run, uint64_t first) {
   run->first_low = (uint32_t)first;
   run->first_high = (uint32_t)(first >> 32);
@@ -199,12 +203,17 @@ intrs_status intrs_begin(const intrs_net* net, intrs_run* run, intrs_mode mode, 
   return INTRS_OK;
 }
 
+/* Do so many samples from the first on have addresses, all of the selection or all of the estimation? */
+static int are_addresses(uint64_t first, uint32_t count) {
+  return count != 0 && count - 1 <= UINT64_MAX - first &&
+         (first < INTRS_SELECTION) == (first + (count - 1) < INTRS_SELECTION);
+}
+
 intrs_status intrs_begin_votes(const intrs_net* net, intrs_run* run, const uint8_t seed[32], uint32_t index,
                                uint64_t first, uint32_t count) {
   if (!net || !net->data || !run || !seed) return INTRS_BAD_ARGUMENT;
   if (!intrs_header_of(net->data)->noise_at) return INTRS_NO_TABLE;
-  if (count == 0 || count - 1 > UINT64_MAX - first) return INTRS_BAD_COUNT;
-  if ((first < INTRS_SELECTION) != (first + (count - 1) < INTRS_SELECTION)) return INTRS_BAD_COUNT;
+  if (!are_addresses(first, count)) return INTRS_BAD_COUNT;
   clear(net, run, INTRS_VOTES, seed, index);
   set_first(run, first);
   run->end = count;
@@ -219,6 +228,12 @@ static uint32_t end_of(const intrs_net* net, const intrs_run* run) {
   return intrs_words(net->data, ((const intrs_adaptive*)table_of(net, run->mode))->looks_at)[run->look];
 }
 
+/* Are its samples those that its mode takes? */
+static int is_first(const intrs_run* run) {
+  if (run->mode == INTRS_VOTES) return are_addresses(first_of(run), run->end);
+  return first_of(run) == (run->selecting ? INTRS_SELECTION : 0);
+}
+
 /* Is this a run of the network, in a state that can be reached? */
 static int is_run(const intrs_net* net, const intrs_run* run) {
   const uint32_t classes = intrs_classes(net);
@@ -228,7 +243,7 @@ static int is_run(const intrs_net* net, const intrs_run* run) {
   if (run->mode != INTRS_VOTES && !table_of(net, run->mode)) return 0;
   if (!intrs_header_of(net->data)->noise_at || run->label >= classes || run->selecting > 1 || run->over > 1) return 0;
   if (run->mode == INTRS_ADAPTIVE && run->look >= ((const intrs_adaptive*)table_of(net, run->mode))->looks) return 0;
-  if (run->end == 0 || run->end != end_of(net, run)) return 0;
+  if (run->end == 0 || run->end != end_of(net, run) || !is_first(run)) return 0;
   for (i = 0; i < classes; ++i) votes += run->counts[i];
   return votes == run->done && (run->over ? run->done == run->end && !run->selecting : run->done < run->end);
 }
@@ -267,8 +282,7 @@ intrs_status intrs_next(const intrs_net* net, intrs_run* run, const uint8_t* ima
   if (!is_run(net, run)) return INTRS_BAD_RUN;
   if (samples == 0) return INTRS_BAD_COUNT;
   for (; samples != 0 && !run->over; --samples) {
-    const uint64_t first = (uint64_t)run->first_high << 32 | run->first_low;
-    intrs_load_noisy(net, image, run->key, run->image, first + run->done);
+    intrs_load_noisy(net, image, run->key, run->image, first_of(run) + run->done);
     intrs_run_layers(net);
     ++run->counts[intrs_top_class(net)];
     if (++run->done == run->end) advance(net, run);

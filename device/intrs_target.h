@@ -5,7 +5,9 @@
 #define INTRS_TARGET_H
 
 #ifndef INTRS_KERNELS
-#if defined(__ARM_FEATURE_MVE) && defined(__arm__)
+#if !defined(__GNUC__)
+#define INTRS_KERNELS 0 /* the others have assembly in them, as GCC and Clang write it */
+#elif defined(__ARM_FEATURE_MVE) && defined(__arm__)
 #define INTRS_KERNELS 2
 #elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP == 1 && defined(__arm__)
 #define INTRS_KERNELS 1
@@ -18,7 +20,7 @@
 #error "INTRS_KERNELS: choose 0 (portable), 1 (Cortex-M with DSP extension) or 2 (Helium)"
 #endif
 
-#if INTRS_KERNELS != 0 && defined(__ARM_FEATURE_DSP)
+#if INTRS_KERNELS != 0 && defined(__ARM_FEATURE_DSP) && defined(__GNUC__)
 #define INTRS_DSP 1 /* the instructions themselves, not C in their place */
 #include <arm_acle.h>
 #else

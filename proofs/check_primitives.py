@@ -10,8 +10,11 @@ none, for every product of a 32-bit value and a multiplier and for every shift t
     rescale        is the integer nearest to product / 2^shift, ties upwards; the 64-bit sum does not overflow
     rescale_high   is rescale, for shifts from 33 on, and its 32-bit sum does not overflow
     rescale_twice  is gemmlowp's: rounded by 2^31 with ties upwards, then by the rest with ties away from zero
+    quick_code     is that rescale with the zero point, saturated to 8 bits; its 32-bit sum does not overflow
     saturated      is clamp(value + zero point) without that sum, which could overflow
     reciprocal     is a multiplier and a shift that RESCALE takes, for every count up to 2^20 (all of them, one by one)
+    tiles          give four times the sums of a 3 x 3 window: both sides are linear in weights and in values, so that
+                   it is enough to compare them for all 9 x 16 pairs of a weight and a value
 
 That the C code does these operations is held by tests/device/exhaustive.c: it compares the compiled functions with the
 definitions by division, for all 2^32 values at a handful of scales.
@@ -19,6 +22,7 @@ definitions by division, for all 2^32 values at a handful of scales.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SHIFTS = range(2, 63)
+QUICK_SHIFTS = range(33, 55)
 WIDE = 72  # bits in which nothing here overflows
 PATIENCE = 120_000  # milliseconds for one claim; each takes a fraction of a second
 MOST_COUNT = 1 << 20
@@ -93,6 +98,14 @@ def rescale_high(shift: int) -> z3.BitVecRef:
     return z3.Extract(63, 32, PRODUCT) + power(shift - 33, 32) >> shift - 32
 
 
+def quick_code(shift: int, zero: z3.BitVecRef) -> z3.BitVecRef:
+    """quick_code of device/intrs_conv.c, with `more` of scale_of: rounding term and zero point as upper words."""
+    more = (2 * zero + 1) * power(shift - 33, 32)
+    return clamp(
+        z3.Extract(63, 32, PRODUCT) + more >> shift - 32, z3.BitVecVal(-128, 32), z3.BitVecVal(127, 32)
+    )  # fmt: skip
+
+
 def rescale_twice(shift: int) -> z3.BitVecRef:
     """intrs_rescale_twice of core/arith.h."""
     first = power(30, 64) if shift > 31 else z3.BitVecVal(0, 64)
@@ -125,6 +138,17 @@ def high_claims(code: Callable[[int], z3.BitVecRef] = rescale_high) -> Iterator[
         yield f"rescale_high, shift {shift}", is_product(), code(shift) == rescale(shift)
 
 
+def quick_claims(code: Callable[[int, z3.BitVecRef], z3.BitVecRef] = quick_code) -> Iterator[Claim]:
+    """Codes by one long multiplication; `high_claims` are about its rounding."""
+    zero, low, high = z3.BitVec("zero_point", 32), z3.BitVecVal(-128, 32), z3.BitVecVal(127, 32)
+    given = z3.And(is_product(), low <= zero, zero <= high)
+    for shift in QUICK_SHIFTS:
+        total = wide(z3.Extract(63, 32, PRODUCT)) + (2 * wide(zero) + 1) * power(shift - 33)
+        yield f"the sum of quick_code, shift {shift}", given, fits(total, 32)
+        expected = clamp(wide(rescale_high(shift)) + wide(zero), wide(low), wide(high))
+        yield f"quick_code, shift {shift}", given, wide(code(shift, zero)) == expected
+
+
 def twice_claims(code: Callable[[int], z3.BitVecRef] = rescale_twice) -> Iterator[Claim]:
     """Double rounding; up to a shift of 31 there is one."""
     once, answer = z3.BitVec("once", WIDE), z3.BitVec("answer", WIDE)
@@ -154,6 +178,7 @@ def all_claims() -> Iterator[Claim]:
     """Every one."""
     yield from rescale_claims()
     yield from high_claims()
+    yield from quick_claims()
     yield from twice_claims()
     yield from saturation_claims()
 
@@ -191,6 +216,32 @@ def check_reciprocals(most: int = MOST_COUNT) -> None:
             raise CheckError(f"reciprocal of {count}: {multiplier} / 2^{shift} is too far from it")
 
 
+# --- tiles: F(2 x 2, 3 x 3) of device/intrs_conv.c -------------------------------------------------------------------
+
+WEIGHTS = ((2, 0, 0), (1, 1, 1), (1, -1, 1), (0, 0, 2))  # twice Winograd's, so that all are integers
+VALUES = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
+SUMS = ((1, 1, 1, 0), (0, 1, -1, -1))
+MOST_VALUE, MOST_WEIGHT = 255, 128  # of codes less their zero point, and of weights
+
+
+def tile(ky: int, kx: int, y: int, x: int, sums: tuple[tuple[int, ...], ...] = SUMS) -> list[list[int]]:
+    """The four sums of a tile, of the weight at (ky, kx) times the value at (y, x) alone."""
+    product = [[WEIGHTS[i][ky] * WEIGHTS[j][kx] * VALUES[i][y] * VALUES[j][x] for j in range(4)] for i in range(4)]
+    rows = [[sum(s * product[i][j] for i, s in enumerate(line)) for j in range(4)] for line in sums]
+    return [[sum(s * row[j] for j, s in enumerate(line)) for line in sums] for row in rows]
+
+
+def check_tiles(sums: tuple[tuple[int, ...], ...] = SUMS) -> None:
+    """Four times what a window gives, and what is multiplied fits 16 bits."""
+    for ky, kx, y, x in itertools.product(range(3), range(3), range(4), range(4)):
+        window = [[4 * (y == row + ky and x == column + kx) for column in range(2)] for row in range(2)]
+        if tile(ky, kx, y, x, sums) != window:
+            raise CheckError(f"tiles: weight ({ky}, {kx}) and value ({y}, {x}) give {tile(ky, kx, y, x, sums)}")
+    for lines, most in ((WEIGHTS, MOST_WEIGHT), (VALUES, MOST_VALUE)):
+        if most * max(sum(map(abs, line)) for line in lines) ** 2 >= 1 << 15:
+            raise CheckError("tiles: what is multiplied does not fit 16 bits")
+
+
 def check_all() -> str:
     """Raises CheckError, or says what was proven."""
     claims = list(all_claims())
@@ -198,6 +249,7 @@ def check_all() -> str:
         check_claim(claim)
         check_possible(claim)
     check_reciprocals()
+    check_tiles()
     return f"proven: {len(claims)} claims for all words; {MOST_COUNT:,} reciprocals one by one"
 
 

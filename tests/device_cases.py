@@ -307,8 +307,8 @@ def wrong_calls() -> Case:
 def saved(data: bytes, words: dict[int, int]) -> bytes:
     """A saved run of the votes of 7 samples from the first on, none taken, of the network with these constants.
 
-    `words` changes some of its words: magic 0, mode 1, network 2, end 14, done 15, selecting 16, label 17, look 18,
-    over 19, then the counts.
+    `words` changes some of its words: magic 0, mode 1, network 2, first sample 12 and 13, end 14, done 15,
+    selecting 16, label 17, look 18, over 19, then the counts.
     """
     run = [0] * RUN_WORDS
     run[0], run[2], run[14] = 0x4E555249, int.from_bytes(data[-32:-28], "little"), 7
@@ -329,6 +329,8 @@ def saved_runs() -> Case:
     states: list[dict[int, int]] = [
         {0: 0}, {1: 4}, {2: 1}, {14: 0}, {15: 3}, {15: 8, 20: 8}, {16: 1}, {16: 2}, {17: 3}, {19: 1}, {20: 2**32 - 1},
         {1: ADAPTIVE, 18: 2**31}, {1: ADAPTIVE, 14: 1}, {1: CERTIFY, 14: 41}, {1: PREDICT, 16: 1},
+        {1: PREDICT, 14: 40, 12: 1}, {1: CERTIFY, 14: 3, 16: 1},
+        {12: 2**32 - 3, 13: 2**31 - 1}, {12: 2**32 - 3, 13: 2**32 - 1},
     ]  # fmt: skip
     cases: list[tuple[Command, Line]] = [
         (Open(made.data), [OK, made.plan.size]),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from device_cases import SEED, decided, random_bases, saved, sealed
+from device_cases import ALL_TILES, SEED, decided, random_bases, saved, sealed, tiled_bases
 from device_driver import ADAPTIVE, SANITIZERS, Classify, CountVotes, Decide, Driver, Limit, Open, Restore, told
 from fuzzing import change_bytes, pick
 
@@ -89,6 +89,13 @@ def commands_for(data: bytes, pixels: Any, rng: np.random.Generator) -> list[Com
     ]
 
 
+def bases_of(first: int, number: int) -> list[tuple[bytes, Any]]:
+    """Constants of random networks, the last third of them by tiles, with an image each."""
+    tiled = number // 3
+    plain = [(build(base, decided()).data, pixels) for base, pixels in random_bases(first, number - tiled)]
+    return [*plain, *((build(base, decided(), ALL_TILES).data, image) for base, image in tiled_bases(first, tiled))]
+
+
 def changed(bases: Sequence[tuple[bytes, Any]], number: int, rng: np.random.Generator) -> list[Command]:
     """The commands for so many changes of constants among these."""
     some = [bases[int(rng.integers(len(bases)))] for _ in range(number)]
@@ -104,7 +111,7 @@ def run_batch(driver: Driver, commands: Sequence[Command]) -> Counter[int]:
 
 def run(count: int, seconds: float, seed: int, keep: Path) -> int:
     """The number of batches that were handled badly."""
-    bases = [(build(base, decided()).data, pixels) for base, pixels in random_bases(2000, NETWORKS)]
+    bases = bases_of(2000, NETWORKS)
     outcomes: Counter[int] = Counter()
     bad = done = 0
     with tempfile.TemporaryDirectory() as folder:

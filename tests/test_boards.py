@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import device_times
 import pytest
 from boards import BOARDS, FILES, Board, BoardDriver, emulate, run_cases, shipped_cases, small_cases
 from device_cases import tiny
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from device_cases import Case
 
+PAGE = ROOT / "docs" / "devices.md"
 CORTEX = [board for board in BOARDS if board.name.startswith("cortex")]
 HELIUM = "cortex-m55"
 EVERY = [(board, kernels) for board in BOARDS for kernels in board.kernels]
@@ -89,12 +93,6 @@ def test_object_files(board: Board, kernels: str, tmp_path: Path) -> None:
     assert not {name for name in types(board, objects) if "float" in name or "double" in name}
     assert {"add", "mul"} & mnemonics(board, objects)
     assert not float_instructions(board, objects, vectors=board.name == HELIUM)
-
-
-BAD = """#include <stdlib.h>
-int count;
-double f(double x, float y) { ++count; return free(malloc(8)), x * y; }
-"""
 
 
 def test_floats_and_globals_are_noticed(tmp_path: Path) -> None:
@@ -185,6 +183,73 @@ def test_make_says_what_is_missing(settings: tuple[str, ...], words: str, export
     assert done.returncode != 0
     assert words in done.stderr or (words.startswith("no-such-qemu") and needed(CORTEX[0]).missing)
     assert not (exported / "elsewhere").exists()
+
+
+def test_cmake_builds_and_checks_a_folder(exported: Path, tmp_path: Path) -> None:
+    subprocess.run(["cmake", "-S", str(exported), "-B", str(tmp_path)], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", str(tmp_path)], check=True, capture_output=True)
+    done = subprocess.run(["ctest"], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert "100% tests passed, 0 tests failed out of 1" in done.stdout
+
+
+# --- docs/devices.md -------------------------------------------------------------------------------------------------
+
+
+def shown(first: str) -> str:
+    """What the page shows from a line that begins so to the end of the block."""
+    lines = iter(PAGE.read_text("utf-8").splitlines())
+    block = [next(line for line in lines if line.startswith(f"    {first}"))]
+    for line in lines:
+        if not line.startswith("    "):
+            break
+        block.append(line)
+    return "".join(f"{line[4:]}\n" for line in block)
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The page's command: what it prints, and the folder that it writes."""
+    folder = tmp_path_factory.mktemp("page")
+    words = next(line for line in shown("pip install").splitlines() if line.startswith("intrs export"))
+    done = subprocess.run(
+        [sys.executable, "-m", "intrs", *shlex.split(words)[1:]], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout, folder / "dev"
+
+
+def test_the_page_shows_what_export_prints(shipped: tuple[str, Path]) -> None:
+    """Lines about layers and RAM; the code's size is the compiler's."""
+    printed = [line.split("; code")[0].split(", stack")[0].split("bytes (")[-1] for line in shipped[0].splitlines()]
+    for line in shown("layer ").splitlines():
+        assert line.split("; code")[0].split(", stack")[0].split("bytes (")[-1] in printed
+
+
+def test_the_page_shows_what_a_device_prints(shipped: tuple[str, Path]) -> None:
+    """All of it, on this computer: emulated, a thousand samples take minutes."""
+    done = subprocess.run(["make", "-s", "-C", str(shipped[1]), "check"], capture_output=True, text=True, check=True)
+    assert done.stdout == shown("network 13f5")
+
+
+def test_a_certificate_from_a_cortex_m_in_three_commands(tmp_path: Path) -> None:
+    """The page's commands with one radius, which needs few samples, so that emulation takes seconds."""
+    board = needed(next(board for board in BOARDS if board.name == "cortex-m4"))
+    command = [sys.executable, "-m", "intrs", "export", "resnet8-sigma0.25", "--target", "c", "-o", "dev"]
+    subprocess.run([*command, "--at-least", ".25"], cwd=tmp_path, capture_output=True, check=True)
+    command = ["make", "-s", "-C", "dev", "run-qemu", f"BOARD={board.emulator[-1]}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
+    said = done.stdout + done.stderr
+    assert "certified within 63 pixel levels of 255" in said
+    assert said.endswith("all answers equal the desktop's\n")
+
+
+def test_the_estimated_times_follow_from_the_counts() -> None:
+    """`python tests/device_times.py --write` puts them right."""
+    text = device_times.PAGE.read_text("utf-8")
+    assert device_times.with_times(text) == text
+    counts = device_times.rows_under(text, device_times.COUNTS)
+    assert len(counts) >= 3
+    first = device_times.PROCESSORS[1].seconds(100, float(counts[0][3]))
+    assert device_times.shown(first) == device_times.rows_under(text, device_times.TIMES)[1][2]
 
 
 def test_the_runtime_is_what_is_exported(exported: Path) -> None:

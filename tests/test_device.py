@@ -23,7 +23,6 @@ from device_cases import (
     TRUNCATED,
     Case,
     check,
-    decided,
     golden_cases,
     random_bases,
     random_cases,
@@ -41,7 +40,7 @@ from device_driver import (
     Driver,
     Open,
 )
-from fuzz_device import changed, run_batch
+from fuzz_device import bases_of, changed, run_batch
 from layers import conv, network, scores_of
 from test_votes import golden_base
 
@@ -299,11 +298,7 @@ def test_bad_input_is_refused(made: Callable[[], Case], driver: Driver) -> None:
 
 def test_no_constants_and_no_saved_run_lead_astray(driver: Driver) -> None:
     """Changed, most with a digest that fits: refused, or run without a step outside memory or undefined operation."""
-    bases = [
-        (build(base, decided(), ALL_TILES).data, pixels)
-        for base, pixels in (*random_bases(500, 40), *tiled_bases(0, 5))
-    ]
-    outcomes = run_batch(driver, changed(bases, 1600, np.random.default_rng(11)))
+    outcomes = run_batch(driver, changed(bases_of(500, 45), 1600, np.random.default_rng(11)))
     assert {OK, TRUNCATED, BAD_HASH, BAD_NETWORK, BAD_RUN} <= set(outcomes)
 
 

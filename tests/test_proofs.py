@@ -260,7 +260,7 @@ SCALES = ((1518500250, 40), (1 << 30, 31), (2**31 - 1, 62), ((1 << 30) + 1, 33),
 
 
 def test_primitives_are_proven() -> None:
-    assert "277 claims for all words" in importlib.import_module("check_primitives").check_all()
+    assert "321 claims for all words" in importlib.import_module("check_primitives").check_all()
 
 
 @pytest.mark.parametrize(
@@ -277,6 +277,15 @@ def test_wrong_primitives_are_refused(claims: str, wrong: str, name: str) -> Non
     found = next(claim for claim in getattr(checker, claims)(getattr(checker, wrong)) if claim[0] == name)
     with pytest.raises(checker.CheckError, match="product"):
         checker.check_claim(found)
+
+
+def test_wrong_codes_and_tiles_are_refused() -> None:
+    checker: Any = importlib.import_module("check_primitives")
+    wrong = checker.quick_claims(lambda shift, zero: checker.quick_code(shift, zero + 1))
+    with pytest.raises(checker.CheckError, match="quick_code, shift 33"):
+        checker.check_claim(list(wrong)[1])
+    with pytest.raises(checker.CheckError, match="tiles: weight"):
+        checker.check_tiles(((1, 1, 1, 0), (0, 1, -1, 1)))
 
 
 def test_the_compiled_primitives_are_those_that_are_proven(tmp_path: Path) -> None:
