@@ -66,7 +66,7 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantize(source: Path, target: Path, images: NDArray[np.uint8]) -> None:
-    """The usual way with ONNX Runtime: unsigned activations, signed weights, one scale a channel."""
+    """The usual way with ONNX Runtime: unsigned activations, signed weights, one scale per channel."""
     prepared = source.with_suffix(".prepared.onnx")
     quant_pre_process(source, prepared, skip_symbolic_shape=True)
     kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}

@@ -1,11 +1,17 @@
 """The house rules that tools can check: formatting, lint, types, and links."""
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +44,46 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert len(links) > 50
     broken = [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()]
     assert not broken
+
+
+def test_lines_of_prose_are_short() -> None:
+    """At most 120 characters, as in code; tables, code and the YAML of cards are as long as they are."""
+    pages = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")] + find_pages("docs")
+    assert len(pages) > 30
+    long = [f"{page.relative_to(ROOT)}:{number}" for page in pages for number, line in prose(page.read_text("utf-8"))
+            if len(line) > 120]  # fmt: skip
+    assert not long
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are neither code nor rows of a table nor in front of a card, with their numbers."""
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = "---" if line == "---" and (number == 1 or inside == "---") else "```" if "```" in line[:8] else ""
+        if mark:
+            inside = "" if inside else mark
+        elif not inside and not line.startswith(("    ", "|")):
+            yield number, line
+
+
+def test_prose_is_told_from_the_rest() -> None:
+    text = "---\nyaml\n---\none\n\n```sh\ncode\n```\n\n    code\n\n- two\n\n| a | table |\n\n---\n"
+    assert [line for _, line in prose(text) if line] == ["one", "- two", "---"]
+
+
+# A habit to drop: "an image" for "per image" after a number of something.
+TELEGRAPH = re.compile(
+    r"\b(samples|images|votes|bytes|lines|copies|threads|ms|µs|us|s) an? "
+    r"(image|sample|class|run|second|channel|thread|radius|element|epoch)\b"
+)
+
+
+def test_prose_says_per() -> None:
+    assert TELEGRAPH.search("100 samples an image")
+    assert not TELEGRAPH.search("ten times a second, and it certifies a class")
+    found = [f"{page.relative_to(ROOT)}:{number}: {line}" for page in find_pages("docs")
+             for number, line in prose(page.read_text("utf-8")) if TELEGRAPH.search(line)]  # fmt: skip
+    assert not found
 
 
 def find_pages(folder: str) -> list[Path]:

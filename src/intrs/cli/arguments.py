@@ -189,7 +189,9 @@ def _parser() -> Parser:
 def _add_run(parser: Parser, command: str) -> None:
     parser.set_defaults(call="run:run")
     n = REQUESTS[command].n
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs"
+    )
     words = "a data set's name, an .npz, a folder of images, or image files such as cat.png"
     parser.add_argument("data", nargs="*", metavar="DATA", help=words)
     _add_noise(parser, required=False, laws=LAWS)
@@ -221,7 +223,9 @@ def _add_run(parser: Parser, command: str) -> None:
     parser.add_argument("--by-number", action="store_true", help=words)
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="results (a name made of the settings)")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="results file to write (a name made of the settings)"
+    )
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
     existing.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
@@ -255,14 +259,16 @@ def _add_merge(parser: Parser) -> None:
 
 def _add_info(parser: Parser) -> None:
     parser.set_defaults(call="info:info")
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs"
+    )
     parser.add_argument("--kernels", default="", metavar="NAME", help="kernel set (the fastest of this machine)")
     _add_loader(parser)
 
 
 def _add_export(parser: Parser) -> None:
     parser.set_defaults(call="make:export")
-    parser.add_argument("model", metavar="MODEL", help="an int8 ONNX file, or a model that ships with intrs")
+    parser.add_argument("model", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file or folder to write")
     words = f"what to write it as (what the suffix of FILE says, else {DEFAULT})"
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
@@ -277,16 +283,18 @@ def _add_export(parser: Parser) -> None:
 
 def _add_microcontroller(parser: Parser) -> None:
     """Of the targets c and web. Without a default: only what is given reaches the target."""
-    group = parser.add_argument_group("c, web: what is decided; c: what a device has; web: what is shown")
+    group = parser.add_argument_group("options of the targets c and web")
     group.add_argument("--noise", choices=("discrete", "rounded"), help=f"law of the noise ({Request.noise})")
     words = "certify with N samples; with --radii, or left out, adaptively with at most N"
     group.add_argument("-n", "--n", type=_count, metavar="N", help=f"{words} ({Certify.n})")
     group.add_argument("--n0", type=_count, metavar="N", help=f"samples that select the class ({Certify.n0})")
-    group.add_argument("--alpha", metavar="A", help=f"probability of a wrong answer ({Request.alpha})")
-    group.add_argument("--bound", choices=("sound", "paper"), help=f"from votes to radius ({Certify.bound})")
+    group.add_argument(
+        "--alpha", metavar="A", help=f"largest probability that an answer does not hold ({Request.alpha})"
+    )
+    group.add_argument("--bound", choices=("sound", "paper"), help=f"what turns votes into a radius ({Certify.bound})")
     group.add_argument("--radii", type=_list, metavar="R,R,...", help="radii to decide (0,.25,.5,...)")
-    group.add_argument("--give-up", metavar="P", help="as for certify (0.7)")
-    group.add_argument("--only", choices=("predict", "certify"), help="leave the tables of the other one out")
+    group.add_argument("--give-up", metavar="P", help="probability of giving a radius up early, as for certify (0.7)")
+    group.add_argument("--only", choices=("predict", "certify"), help="write the tables of this one only")
     group.add_argument("--at-least", metavar="R", help="only answer whether the radius is at least R")
     group.add_argument("--predict-n", type=_count, metavar="N", help="samples of a prediction (c: 100, web: 1000)")
     group.add_argument("--ram", metavar="BYTES", help="refuse what needs more RAM, such as 48K")
@@ -320,9 +328,9 @@ def _add_train(parser: Parser) -> None:
     parser.add_argument("architecture", metavar="ARCH", help=words)
     parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
     parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
-    words = f"its law; none takes no sigma ({Recipe.noise})"
+    words = f"law of the noise; none: train without noise, and without --sigma ({Recipe.noise})"
     parser.add_argument("--noise", choices=NOISES, default=Recipe.noise, help=words)
-    words = f"what is minimised ({Recipe.objective})"
+    words = f"loss that is minimised ({Recipe.objective})"
     parser.add_argument("--objective", choices=OBJECTIVES, default=Recipe.objective, help=words)
     lam, eta, copies = CONSISTENCY.values()
     words = f"weight of the consistency term in the consistency loss ({lam:g})"
@@ -337,14 +345,16 @@ def _add_train(parser: Parser) -> None:
     words = "begin with these weights: a state_dict (.safetensors, .pth) for ARCH of your own; ImageNet weights, "
     words += "torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
     parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
-    words = "normalisation of pixels over 255 that ARCH of your own leaves to its caller (none)"
+    words = "mean of the normalisation of pixels over 255 that ARCH of your own leaves to its caller (none)"
     parser.add_argument("--mean", default=Recipe.mean, metavar="M,M,M", help=words)
-    parser.add_argument("--std", default=Recipe.std, metavar="S,S,S", help="the same, standard deviation (none)")
+    parser.add_argument(
+        "--std", default=Recipe.std, metavar="S,S,S", help="standard deviation of this normalisation (none)"
+    )
     words = "leave the layers before NAME as they are, such as layer4 (train all)"
     parser.add_argument("--train-from", default=Recipe.train_from, metavar="NAME", help=words)
     words = "watch K training images after every epoch, and do not train on them (watch test images)"
     parser.add_argument("--hold-out", type=_count, default=Recipe.hold_out, metavar="K", help=words)
-    words = f"256 bits, decimal or 0x... ({Recipe.seed})"
+    words = f"seed of the training: 256 bits, decimal or 0x... ({Recipe.seed})"
     parser.add_argument("--seed", type=_seed, default=Recipe.seed, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
     _add_device(parser)
@@ -361,17 +371,17 @@ def _add_recipe(parser: Parser) -> None:
     parser.add_argument("--lr", type=float, default=Recipe.lr, metavar="R", help=words)
     words = f"largest learning rate with quantization ({Recipe.qat_lr})"
     parser.add_argument("--qat-lr", type=float, default=Recipe.qat_lr, metavar="R", help=words)
-    words = f"of the learning rate in float ({Recipe.schedule})"
+    words = f"schedule of the learning rate in float ({Recipe.schedule})"
     parser.add_argument("--schedule", choices=SCHEDULES, default=Recipe.schedule, help=words)
     words = f"Nesterov momentum ({Recipe.momentum})"
     parser.add_argument("--momentum", type=float, default=Recipe.momentum, metavar="M", help=words)
-    words = f"of weights alone ({Recipe.weight_decay})"
+    words = f"weight decay, of weights alone ({Recipe.weight_decay})"
     parser.add_argument("--weight-decay", type=float, default=Recipe.weight_decay, metavar="W", help=words)
     words = "do not mirror images: for digits and letters"
     parser.add_argument("--no-flip", dest="flip", action="store_false", default=Recipe.flip, help=words)
     words = f"shift images by up to P pixels ({Recipe.pad})"
     parser.add_argument("--pad", type=_whole, default=Recipe.pad, metavar="P", help=words)
-    words = f"of convolutions; the last epoch with quantization is in fp32 ({Recipe.precision})"
+    words = f"precision of convolutions; the last epoch with quantization is in fp32 ({Recipe.precision})"
     parser.add_argument("--precision", choices=PRECISIONS, default=Recipe.precision, help=words)
 
 
@@ -385,7 +395,7 @@ def _add_quantize(parser: Parser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--split", help="part of the data set (train if there is one, else test)")
     parser.add_argument("--max", type=_count, metavar="K", help="take at most K images (1,024)")
-    words = f"of the noise: 256 bits, decimal or 0x... ({quantization.SEED})"
+    words = f"seed of the noise: 256 bits, decimal or 0x... ({quantization.SEED})"
     parser.add_argument("--seed", type=_seed, default=quantization.SEED, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
     words = "what the model's input is: pixels over 255, or pixels 0..255 (what the file, or mean and std, say)"
@@ -394,19 +404,23 @@ def _add_quantize(parser: Parser) -> None:
 
 def _add_attack(parser: Parser) -> None:
     parser.set_defaults(call="attack:attack")
-    words = "an int8 ONNX file, a float one of `intrs train`, or a model that ships"
+    words = "an int8 file, ONNX or TFLite, a float ONNX file of `intrs train`, or a model that ships"
     parser.add_argument("model", nargs="?", metavar="MODEL", help=words)
     parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
     parser.add_argument("out", nargs="?", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
-    parser.add_argument("--norm", choices=("l2", "linf"), default=Attack.norm, help="of the perturbation (l2)")
+    parser.add_argument("--norm", choices=("l2", "linf"), default=Attack.norm, help="norm of the perturbation (l2)")
     words = "radii, as fractions of the pixel range (the paper's)"
     parser.add_argument("--eps", type=_list, default=Attack.eps, metavar="E,E,...", help=words)
-    parser.add_argument("--steps", type=_count, metavar="K", help="of the descent (20 in l2, 7 in linf)")
+    parser.add_argument("--steps", type=_count, metavar="K", help="steps of the descent (20 in l2, 7 in linf)")
     parser.add_argument(
         "--draws", type=_count, default=Attack.draws, metavar="K", help=f"noisy copies per step ({Attack.draws})"
     )
     parser.add_argument(
-        "--restarts", type=_count, default=Attack.restarts, metavar="K", help="starts; the best counts (1)"
+        "--restarts",
+        type=_count,
+        default=Attack.restarts,
+        metavar="K",
+        help="starts per image, of which the best counts (1)",
     )
     words = "take the gradients from this network and transfer the attack (MODEL itself)"
     parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
@@ -427,7 +441,9 @@ def _add_attack(parser: Parser) -> None:
 
 def _add_reproduce(parser: Parser) -> None:
     parser.set_defaults(call="reproduce:reproduce")
-    parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="a TOML file (what ships with intrs)")
+    parser.add_argument(
+        "plan", nargs="?", type=Path, metavar="PLAN", help="a TOML file (the plan that ships with intrs)"
+    )
     words = "run folder: votes, tables, figures (reproduction)"
     parser.add_argument("-o", "--out", type=Path, default=Path("reproduction"), metavar="DIR", help=words)
     parser.add_argument("--quick", action="store_true", help="few images and samples: minutes instead of hours")
@@ -511,16 +527,18 @@ def _add_noise(
     words = "noise, as a fraction of the pixel range: 0.25 or 1/4" + ("" if required else words)
     parser.add_argument("--sigma", required=required, metavar="S", help=words)
     floats = "; continuous: the classical method in floats, by ONNX Runtime" if len(laws) > len(INTEGER_LAWS) else ""
-    parser.add_argument("--noise", choices=laws, default=Request.noise, help=f"its law (discrete){floats}")
+    parser.add_argument("--noise", choices=laws, default=Request.noise, help=f"law of the noise (discrete){floats}")
 
 
 def _add_alpha(parser: Parser) -> None:
-    words = f"probability of a wrong answer ({Request.alpha})"
+    words = f"largest probability, per image, that the answer does not hold ({Request.alpha})"
     parser.add_argument("--alpha", default=Request.alpha, metavar="A", help=words)
 
 
 def _add_images(parser: Parser, joiner: str = "`intrs merge`") -> None:
-    parser.add_argument("--seed", type=_seed, metavar="K", help="256 bits, decimal or 0x... (drawn and recorded)")
+    parser.add_argument(
+        "--seed", type=_seed, metavar="K", help="seed of all noise: 256 bits, decimal or 0x... (drawn and recorded)"
+    )
     words = f"begin with image K, counted from 0 ({Request.first}); {joiner} puts parts together"
     parser.add_argument("--first", type=_whole, default=Request.first, metavar="K", help=words)
     words = f"take every K-th image from there on ({Request.skip})"
@@ -531,7 +549,10 @@ def _add_images(parser: Parser, joiner: str = "`intrs merge`") -> None:
 
 def _add_bound(parser: Parser) -> None:
     parser.add_argument(
-        "--bound", choices=("sound", "paper"), default=Certify.bound, help="from votes to radius (sound)"
+        "--bound",
+        choices=("sound", "paper"),
+        default=Certify.bound,
+        help="what turns votes into a radius: a theorem (sound, the default) or the paper's formula (paper)",
     )
 
 
@@ -540,7 +561,7 @@ def _add_adaptive(parser: Parser, words: str) -> None:
     words = "adaptive: radii to decide (0,.25,.5,...)"
     parser.add_argument("--radii", type=_list, default=Certify.radii, metavar="R,R,...", help=words)
     if parser.prog.endswith("certify"):
-        words = "adaptive: until the radius is this close to what N samples could certify, such as 1%%"
+        words = "adaptive: sample until the radius is this close to what N samples could certify, such as 1%%"
         parser.add_argument("--precision", metavar="P", help=words)
     words = "adaptive: probability of giving a radius up early where N samples would be a coin flip (0.7)"
     parser.add_argument("--give-up", metavar="P", help=words)
@@ -571,9 +592,14 @@ TOLD = "what the model's input is: pixels over 255, pixels 0..255, or told by it
 def _add_loader(parser: Parser, words: str = TOLD) -> None:
     parser.add_argument("--pixels", choices=("auto", "unit", "byte"), default=Request.pixels, help=words)
     parser.add_argument(
-        "--mean", default=Request.mean, metavar="M,M,M", help="normalisation that the file does not hold (none)"
+        "--mean",
+        default=Request.mean,
+        metavar="M,M,M",
+        help="mean of the normalisation that the file leaves to its caller (none)",
     )
-    parser.add_argument("--std", default=Request.std, metavar="S,S,S", help="the same, standard deviation (none)")
+    parser.add_argument(
+        "--std", default=Request.std, metavar="S,S,S", help="standard deviation of this normalisation (none)"
+    )
     words = "whose kernels a TFLite file means: those of TFLite Micro (tflm, the default) or of LiteRT (litert)"
     parser.add_argument("--dialect", choices=get_args(Dialect), default=Request.dialect, help=words)
 

@@ -45,7 +45,7 @@ def _list() -> None:
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
     print("r=R: % classified correctly and certified at radius R or more")
-    print("n: samples an image, at most; -: no run in integers")
+    print("n: samples per image, at most; -: no run in integers")
     for name, card in cards.items():
         print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
         show("data", card["data"]["name"])
@@ -62,7 +62,7 @@ def _noisy(card: dict[str, Any]) -> str:
 
 
 def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
-    """Samples and shares at the listed radii, by that of the card's runs that took most samples an image."""
+    """Samples and shares at the listed radii, by that of the card's runs that took most samples per image."""
     runs = [run for run in card.get("certified") or [] if run["noise"] != "continuous"]
     if not runs:
         return [NOTHING] * (1 + len(LISTED_RADII))

@@ -56,7 +56,7 @@ def _bound(node: Node, inputs: Inputs, number: int, name: str) -> Fraction | Non
 
 
 def per_channel(x: View, value: Value) -> Units:
-    """A constant that broadcasts along the channels of x, one number a channel."""
+    """A constant that broadcasts along the channels of x, one number per channel."""
     channels, dims = x.source.shape[2], dims_of(value)
     if prod(dims) not in (1, channels):
         raise Refusal(f"its constant of shape {dims} varies along something else than the {channels} channels")

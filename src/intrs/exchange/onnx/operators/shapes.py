@@ -223,7 +223,7 @@ def _common_atom(parts: list[View], axis: int) -> Whole:
 
 
 def _constant_part(net: Builder, node: Node, value: Constant | Scaled, other: View) -> View:
-    """A constant that is joined to the channels of an activation: one number a channel."""
+    """A constant that is joined to the channels of an activation: one number per channel."""
     axis, dims = other.axis(node.integer("axis", 0)), dims_of(value)
     if len(dims) != len(other.dims) or any(
         a != b for i, (a, b) in enumerate(zip(dims, other.dims, strict=True)) if i != axis
