@@ -119,7 +119,8 @@ def _run(run: dict[str, Any]) -> str:
     rows = []
     for radius, right in run["right"].items():
         share = Share(right, run["images"])
-        assert share.value is not None and share.interval is not None  # a run has at least one image
+        assert share.value is not None  # a run has at least one image
+        assert share.interval is not None
         low, high = (100 * float(end) for end in share.interval)
         rows.append(f"| {radius} | {100 * share.value:.1f} % | {low:.1f} to {high:.1f} % |")
     return head + "| radius | right and certified | 95 % interval |\n|---:|---:|---:|\n" + "\n".join(rows)
