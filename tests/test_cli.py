@@ -270,7 +270,8 @@ def test_no_arguments_at_all(intrs: Intrs, here: Path) -> None:
     run, rows = results.read(path)
     assert code == 0
     assert (len(rows), run.request.n) == (10, 10_000)
-    assert out.rstrip().endswith("intrs certify tiny tiny")
+    assert "  intrs certify tiny tiny\n" in out
+    assert f"Next: `intrs report {path.name}`" in out
     assert "12 images with 100,000 samples" in out
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]))
@@ -286,6 +287,33 @@ def test_no_arguments_at_all(intrs: Intrs, here: Path) -> None:
     assert code == 2
     assert "identity: " in err
     assert path.read_bytes() == before
+
+
+# --- for scripts -----------------------------------------------------------------------------------------------------
+
+
+def test_quiet_and_json(intrs: Intrs, here: Path) -> None:
+    argv = ("certify", "tiny.onnx", "tiny.npz", "--seed", "1", "--n", "300", "--out", "r.tsv")
+    assert intrs(*argv, "--quiet") == (0, "", "")
+    code, out, err = intrs(*argv, "--json")  # the same command continues, and nothing is left to do
+    said, rows = json.loads(out), results.read(here / "r.tsv")[1]
+    assert (code, err) == (0, "")
+    assert (said["images"], said["answered"] + said["abstained"], said["seed"]) == (len(rows), len(rows), "0x1")
+    assert [each["votes"] for each in said["answers"]] == [row.votes for row in rows]
+    assert [each["radius_sq"] for each in said["answers"]] == [row.radius_sq for row in rows]
+    assert said["correct"]["0"] == sum(row.correct for row in rows)
+    assert json.loads(intrs("verify", "r.tsv", "--json")[1])["verified"] is True
+    assert json.loads(intrs("info", "tiny.onnx", "--json")[1])["identity"] == said["identity"]
+    assert "certified" not in json.loads(intrs("predict", "tiny.onnx", "tiny.npz", "--n", "50", "--json")[1])
+    assert intrs("report", "r.tsv", "--json")[0] == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion(intrs: Intrs, shell: str) -> None:
+    code, out, _ = intrs("--completion", shell)
+    assert code == 0
+    assert "reproduce" in out
+    assert "--adaptive" in out
 
 
 # --- killed, interrupted, resumed ------------------------------------------------------------------------------------
@@ -347,7 +375,7 @@ def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]], se
     assert time.monotonic() - begin < 3  # a second, on a machine that does nothing else
     assert process.returncode == code
     assert "of 5000 images; continue with\n  intrs certify tiny.onnx many.npz" in err
-    assert err.rstrip().endswith("--out stopped.tsv --resume")
+    assert err.rstrip().endswith("--out stopped.tsv")
     assert "Traceback" not in err
     assert (here / "stopped.tsv").read_bytes().endswith(b"\n")
 
@@ -514,7 +542,10 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --out . --overwrite", "not a regular file"),
         ("tiny.onnx tiny.npz --out nowhere/r.tsv", "cannot write nowhere/r.tsv: No such file or directory"),
         ("tiny.onnx tiny.npz --out tiny.onnx/r.tsv", "Not a directory"),
-        ("tiny.onnx tiny.npz --out old.tsv", "old.tsv exists: resume the run"),
+        (
+            "tiny.onnx tiny.npz --out old.tsv",
+            "old.tsv.json, which says how it was made, is missing",
+        ),
         ("tiny.onnx tiny.npz --out precious.txt --overwrite", "not a results file"),
         ("tiny.onnx tiny.npz --out precious.txt --resume", "not a results file"),
         ("tiny.onnx tiny.npz --give-up .5", "give_up is for adaptive runs"),

@@ -23,6 +23,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LARGEST = 12_000_000  # bytes of a wheel
 PYTHONS = ("3.11", "3.12")  # whose headers the two kinds of wheels need
 
+SCRIPT = """#!/bin/sh
+# zig names what processors have in its own way
+for word in "$@"; do
+  shift
+  case $word in -march=armv8.2-a+dotprod) word=-mcpu=generic+v8_2a+dotprod ;; esac
+  set -- "$@" "$word"
+done
+exec "{python}" -m ziglang {language} -target {triple} "$@"
+"""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -78,7 +88,7 @@ def write_compilers(folder: Path, target: Target) -> None:
     """Two programs that are zig's compilers for the target, for those who can only be told a program."""
     for language in ("cc", "c++"):
         path = folder / f"{target.triple}-{language}"
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {language} -target {target.triple} "$@"\n')
+        path.write_text(SCRIPT.format(python=sys.executable, language=language, triple=target.triple))
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 

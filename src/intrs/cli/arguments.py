@@ -86,10 +86,22 @@ class Version(argparse.Action):
         parser.exit()
 
 
+class Completion(argparse.Action):
+    """--completion SHELL: what the shell is to run."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, __: object = None) -> NoReturn:
+        """Print and leave."""
+        import shtab
+
+        print(shtab.complete(parser, shell=shell))
+        parser.exit()
+
+
 def parse(argv: list[str]) -> argparse.Namespace:
     """The arguments, with `call` naming the function that takes them and `argv` as they were given."""
     args = _parser().parse_args(argv or ["--help"])
-    args.argv = argv
+    args.argv, args.answer = argv, None  # what --json prints, once the command has set it
+    args.progress = not (args.quiet or args.json)
     if args.command in REQUESTS:
         _settle(args, short=len(argv) == 1)
     return args
@@ -104,11 +116,13 @@ def _settle(args: argparse.Namespace, *, short: bool) -> None:
     """What ships, if nothing is named, and the short run of a command without arguments."""
     args.model = args.model or zoo.DEFAULT_MODEL
     args.data = args.data[0] if len(args.data) == 1 else tuple(args.data) or zoo.DEFAULT_DATA
-    args.short = short
+    args.short, args.resume = short, not args.overwrite  # the same command continues
     if short:
-        args.n, args.max, args.resume = SHORT_RUN[args.command], SHORT_RUN_IMAGES, True
+        args.n, args.max = SHORT_RUN[args.command], SHORT_RUN_IMAGES
 
 
+WITH_JSON = ("certify", "predict", "verify", "merge", "info", "zoo")
+SHELLS = ("bash", "zsh")
 GROUPS = {
     "Certify": ("certify", "predict", "verify", "merge"),
     "See the results": ("report", "plot", "web"),
@@ -119,6 +133,10 @@ EPILOG = """Examples:
   intrs certify                                        ten images that ship, within seconds
   intrs certify model.tflite images/ --sigma 0.25      your own network and images
   intrs report run.tsv -o report.html                  one page about a run
+
+The same command continues what was interrupted; --overwrite begins anew.
+-q prints errors only, --json prints one object for scripts.
+Completion of commands and options: eval "$(intrs --completion bash)"
 
 Environment:
   INTRS_DATA       where data sets are stored
@@ -148,6 +166,8 @@ def _parser() -> Parser:
         "intrs", description="Certified robustness in integers: randomized smoothing of quantized networks."
     )
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and leave")
+    words = "print a script that completes commands and options in this shell"
+    parser.add_argument("--completion", action=Completion, choices=SHELLS, help=words)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for command in REQUESTS:
         short = f"Without any argument: {SHORT_RUN_IMAGES} images that ship, {SHORT_RUN[command]:,} samples each."
@@ -183,7 +203,17 @@ def _parser() -> Parser:
     _add_data(commands.add_parser("data", help=words, description=words + "."))
     words = "List the models that ship, with their accuracy and origin; with a NAME, print the model's card"
     _add_zoo(commands.add_parser("zoo", help=words, description=words + "."))
+    for name, each in commands.choices.items():
+        _add_output(each, name)
     return parser
+
+
+def _add_output(parser: Parser, command: str) -> None:
+    """How much is said, and to whom."""
+    parser.set_defaults(json=False)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    if command in WITH_JSON:
+        parser.add_argument("--json", action="store_true", help="print the outcome as one JSON object, for scripts")
 
 
 def _add_run(parser: Parser, command: str) -> None:
@@ -227,8 +257,8 @@ def _add_run(parser: Parser, command: str) -> None:
         "-o", "--out", type=Path, metavar="FILE", help="results file to write (a name made of the settings)"
     )
     existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="continue FILE if it exists")
-    existing.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    existing.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # which is what happens anyway
+    existing.add_argument("--overwrite", action="store_true", help="begin anew if FILE exists (else continue it)")
     _add_engine(parser)
     _add_cluster(parser)
     words = "with --ray: count this share of the work on two nodes and compare, such as 1%% (0)"

@@ -32,14 +32,14 @@ def attack(args: Namespace) -> int:
     if args.join is None and args.to is None:
         if None in places:
             raise SettingsError("MODEL, DATA and OUTDIR are needed\nsee `intrs attack --help`")
-        return run(part_of(asked(args, Attack), args.shard), args.out, args.argv, args.device)
+        return run(part_of(asked(args, Attack), args.shard), args.out, args.argv, args.device, progress=args.progress)
     if args.join is None or args.to is None or places != (None, None, None):
         raise SettingsError("to put parts together, say: intrs attack --join DIR DIR ... --to DIR")
     summarise(pgd.join(args.join, args.to))
     return 0
 
 
-def run(request: Attack, folder: Path, argv: Sequence[str], device: str = "cpu") -> int:
+def run(request: Attack, folder: Path, argv: Sequence[str], device: str = "cpu", *, progress: bool = True) -> int:
     """The attack, kept in a folder; `intrs` with argv is the command that continues it."""
     begun: list[Campaign] = []
 
@@ -48,7 +48,7 @@ def run(request: Attack, folder: Path, argv: Sequence[str], device: str = "cpu")
         _announce(campaign)
 
     try:
-        with reporting(progress=True) as report:
+        with reporting(progress=progress) as report:
             found = pgd.attack(request, folder, device=device, progress=report, announce=announce)
     except KeyboardInterrupt:
         if not begun:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import os
 import sys
 from importlib import import_module
@@ -57,9 +59,7 @@ def _advice(error: IntrsError, argv: list[str]) -> str:
         return "\n--names N,N,... (or a file) names the model's classes, --by-number takes labels as its numbers"
     if not isinstance(error, ExistsError):
         return ""
-    return (
-        "\n" + ("--resume continues it, " if argv[:1] in (["certify"], ["predict"]) else "") + "--overwrite replaces it"
-    )
+    return "\n--overwrite replaces it"
 
 
 def _give_up_stdout() -> None:
@@ -75,5 +75,10 @@ def _call(argv: list[str], ready: Callable[[], object]) -> int:
     module, function = args.call.split(":")
     command = getattr(import_module(f"intrs.cli.{module}"), function)
     ready()
-    code = command(args)
-    return int(code)
+    if not (args.quiet or args.json):
+        return int(command(args))
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = int(command(args))
+    if args.json and args.answer is not None:
+        print(json.dumps(args.answer, indent=1))
+    return code

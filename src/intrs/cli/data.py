@@ -27,7 +27,7 @@ def data(args: Namespace) -> int:
         _list(args.to or data_folder())
         return 0
     try:
-        _describe(fetch(args.name, args.source, args.to, args.overwrite, progress=True))
+        _describe(fetch(args.name, args.source, args.to, args.overwrite, progress=args.progress))
     except KeyboardInterrupt:
         print("intrs: stopped; the same command continues", file=sys.stderr)
         return INTERRUPTED

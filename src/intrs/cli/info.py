@@ -31,4 +31,10 @@ def info(args: Namespace) -> int:
         show("classes", ", ".join(opened.class_names))
     show("kernels", f"{kernels}" + (f" (also here: {others})" if others else ""))
     show("memory", f"{network.native.block_bytes(kernels):,} bytes of activations per thread")
+    args.answer = {
+        "model": model, "identity": network.identity, "input": list(network.input_shape), "layers": len(network.layers),
+        "weights": network.weight_count, "classes": list(opened.class_names), "trained_sigma": opened.trained_sigma,
+        "kernels": kernels, "kernels_here": list(_core.kernel_names()),
+        "bytes_per_thread": network.native.block_bytes(kernels),
+    }  # fmt: skip
     return 0

@@ -56,7 +56,7 @@ def table(args: Namespace) -> int:
     if args.text or args.radii or args.give_up is not None:
         raise SettingsError("--text, --radii and --give-up are for the tables of adaptive runs; add --adaptive")
     _check_named(args)
-    made = api.table(args.out, **{name: getattr(args, name) for name in COMMON}, progress=True)
+    made = api.table(args.out, **{name: getattr(args, name) for name in COMMON}, progress=args.progress)
     say(
         f"{args.out}: squared radii for {made.start:,} to {args.n:,} votes, "
         f"{made.values[0]:,} to {made.values[-1]:,} squared pixel levels"

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from intrs import api
+from intrs.cli import scripts
 from intrs.cli.screen import MISTAKE, complain, say
 from intrs.cli.words import summarise
 from intrs.request import FLAGS
@@ -28,6 +29,7 @@ def merge(args: Namespace) -> int:
         complain(f"{error}. What makes them, and then merge again:\n" + _commands(error))
         return MISTAKE
     say(f"{args.out}: {len(found):,} images from {len(args.parts):,} files")
+    args.answer = scripts.of_results(found)
     summarise(found)
     return 0
 
@@ -54,7 +56,7 @@ def _command(run: Run, missing: Missing) -> str:
         if value not in ("", None, 0) and value != standard[name]:
             words += [f"--{name.replace('_', '-')}", *([] if name in FLAGS else [str(value)])]
     name = str(missing.path) if missing.path else "FILE"
-    return shlex.join([*words, "-o", name, "--resume"])
+    return shlex.join([*words, "-o", name])
 
 
 def _adaptive(run: Run) -> dict[str, str | None]:

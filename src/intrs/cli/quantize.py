@@ -25,7 +25,7 @@ def quantize(args: Namespace) -> int:
     settings = {
         name: getattr(args, name) for name in signature(quantization.quantize).parameters if hasattr(args, name)
     }
-    made = quantization.quantize(**settings, progress=True)
+    made = quantization.quantize(**settings)
     _summarise(made)
     _advise(made)
     say(f"\nnext, a first certificate:\n  {shlex.join(_certify(args, made))}")

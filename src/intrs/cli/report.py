@@ -28,7 +28,7 @@ def report(args: Namespace) -> int:
         paper=args.paper,
         web=args.web,
         overwrite=args.overwrite,
-        progress=True,
+        progress=args.progress,
     )
     for remark in made.remarks:
         print(printable(f"{remark} To show them: --data."))

@@ -30,7 +30,7 @@ def reproduce(args: Namespace) -> int:
     try:
         made = experiments.reproduce(
             plan, args.out, quick=args.quick, threads=args.threads, ray=args.ray, workers=args.workers,
-            progress=True, announce=_announce,
+            progress=args.progress, announce=_announce,
         )  # fmt: skip
     except KeyboardInterrupt:
         print(f"intrs: stopped; the same command continues:\n  {join(['intrs', *args.argv])}", file=sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intrs import api, zoo
+from intrs.cli import scripts
 from intrs.cli.arguments import asked
 from intrs.cli.screen import complain, say
 from intrs.cli.start import INTERRUPTED
@@ -43,7 +44,7 @@ def run(args: Namespace) -> int:
             ray=args.ray,
             workers=args.workers,
             twice=args.twice,
-            progress=True,
+            progress=args.progress,
             on_start=lambda started: begun.append((started, announce(started, alone=not args.ray))),
         )
     except KeyboardInterrupt:
@@ -51,7 +52,9 @@ def run(args: Namespace) -> int:
             raise
         complain(_how_to_resume(args, begun[0][0]))
         return INTERRUPTED
-    if not found.run or not found.run.is_judged:
+    if found.run and found.run.is_judged:
+        args.answer = scripts.of_results(found)
+    else:
         say(f"\nThe votes of this part are counted. When all parts are: {_how_to_merge(found)}")
         return 0
     summarise(found, begun[0][0].job.class_names)
@@ -59,6 +62,7 @@ def run(args: Namespace) -> int:
         say(f"This is a part of a run; to put all of them together: {_how_to_merge(found)}")
     if args.short:
         say(_how_to_run_in_full(*begun[0]))
+    say(f"\nNext: `intrs report {shlex.quote(str(found.source))}` makes a page of it; `intrs verify` checks every bit.")
     return 0
 
 
@@ -91,8 +95,7 @@ def _data_name(spec: str | tuple[str, ...]) -> str:
 
 def _how_to_resume(args: Namespace, started: Started) -> str:
     words = [word for word in args.argv if word not in ("--resume", "--overwrite")]
-    end = words.index("--") if "--" in words else len(words)
-    command = shlex.join(["intrs", *words[:end], *([] if args.short else ["--resume"]), *words[end:]])
+    command = shlex.join(["intrs", *words])
     done, total = len(started.rows), len(started.job.positions)
     return f"stopped after {done} of {total} images; continue with\n  {command}"
 

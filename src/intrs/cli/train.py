@@ -34,7 +34,7 @@ def train(args: Namespace) -> int:
     settings = {name: getattr(args, name) for name in signature(training.train).parameters if hasattr(args, name)}
     words = ["intrs", *args.argv]
     try:
-        made = training.train(**settings | {"command": words}, progress=True, on_start=on_start, on_epoch=on_epoch)
+        made = training.train(**settings | {"command": words}, on_start=on_start, on_epoch=on_epoch)
     except KeyboardInterrupt:
         if not begun:
             raise

@@ -24,9 +24,10 @@ def verify(args: Namespace) -> int:
     settings = {name: getattr(args, name) for name in ("images", "model", "threads", "kernels", "ray", "workers")}
     settings["data"] = one_or_more(args.data)
     try:
-        found = api.verify(args.results, **settings, progress=True, on_start=_announce)
+        found = api.verify(args.results, **settings, progress=args.progress, on_start=_announce)
     except MovedError as error:
         raise ResultsError(f"{error}\n--model and --data say where the model and the data are now") from None
+    args.answer = {"results": str(args.results), "verified": bool(found), "says": str(found)}
     if found:
         say(str(found))
         return 0

@@ -33,7 +33,7 @@ def _write(args: Namespace, out: Path) -> None:
     settings = {name: getattr(args, name) for name in ("sigma", "data", "images") if getattr(args, name) is not None}
     if args.models:
         settings["models"] = args.models
-    made = site.web(out, **settings, overwrite=args.overwrite, progress=True)
+    made = site.web(out, **settings, overwrite=args.overwrite, progress=args.progress)
     say(f"{made.path}: {len(made.sizes)} files, {made.size:,} bytes, of which {made.first_load:,} load first")
     for name in made.models:
         say(f"model  {name}")

@@ -20,9 +20,12 @@ WIDTH = 80
 
 def zoo_command(args: Namespace) -> int:
     """List the models that ship, or print the card of one."""
+    cards = {name: zoo.card(name) for name in zoo.model_names()}
+    args.answer = {"models": cards, "default": zoo.DEFAULT_MODEL, "data": list(zoo.data_names())}
     if args.name:
         name = args.name.removesuffix(zoo.FP32) if args.name in zoo.float_names() else args.name
-        _card(name, zoo.card(name))
+        args.answer = zoo.card(name)
+        _card(name, args.answer)
     else:
         _list()
     return 0

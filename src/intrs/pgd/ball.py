@@ -70,7 +70,7 @@ class Ball:
 
         In l2 the wanted one is scaled before it is rounded, by the largest factor for which the result lies inside:
         every |d_i| grows with the factor, so bisection finds it. Simply cutting off fractions would be inside as well,
-        but in 3072 dimensions a step of one level per pixel is already a norm of 0.2, and next to nothing would be left.
+        but in 3072 dimensions a step of one level per pixel is already a norm of 0.2, and almost nothing would be left.
         """
         factor = self._factor(wanted, image) if self.norm == "l2" else 1.0
         found = self._rounded(wanted, image, factor)
