@@ -56,7 +56,7 @@ static inline int32_t intrs_high_plus(int32_t value, int32_t multiplier, int32_t
 
 /* Saturated to int8, in one instruction where there is one. */
 static inline int32_t intrs_saturated_int8(int32_t value) {
-#if defined(__ARM_FEATURE_SAT) /* GCC warns of its own __ssat */
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) /* GCC warns of its own __ssat */
   int32_t code;
   __asm__("ssat %0, #8, %1" : "=r"(code) : "r"(value));
   return code;
