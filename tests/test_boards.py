@@ -30,7 +30,7 @@ from images import (
 )
 
 import intrs
-from intrs.exchange.device import folder, sizes
+from intrs.exchange.device import build, folder, sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,6 +222,17 @@ def test_the_page_shows_what_export_prints(shipped: tuple[str, Path]) -> None:
     printed = [line.split("; code")[0].split(", stack")[0].split("bytes (")[-1] for line in shipped[0].splitlines()]
     for line in shown("layer ").splitlines():
         assert line.split("; code")[0].split(", stack")[0].split("bytes (")[-1] in printed
+
+
+def test_the_shipped_networks_fit_small_devices(shipped: tuple[str, Path]) -> None:
+    """48 KiB of RAM; 120 KiB of flash for ResNet-8 and 330 for ResNet-20, with tables for adaptive certificates."""
+    found = dict(re.findall(r"^(flash|RAM) +([\d,]+) bytes", shipped[0], re.MULTILINE))
+    flash, ram = (int(found[name].replace(",", "")) for name in ("flash", "RAM"))
+    assert flash <= 120 * 1024
+    assert ram <= 48 * 1024
+    small, large = (build(intrs.load(f"resnet{size}-sigma0.25")) for size in (8, 20))
+    assert flash + len(large.data) - len(small.data) <= 330 * 1024
+    assert large.plan.size <= small.plan.size
 
 
 def test_the_page_shows_what_a_device_prints(shipped: tuple[str, Path]) -> None:
