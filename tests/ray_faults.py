@@ -82,7 +82,7 @@ class Campaign:
 
     def run(self, number: int, most: int) -> None:
         """One run with up to so many faults."""
-        kind = self.pace.choice(list(self.runs))
+        kind = list(self.runs)[number % len(self.runs)]
         path, wanted = self.folder / f"run{number}.tsv", self.folder / f"{kind}.tsv"
         self.words = [*COMMAND, *WHAT, *self.runs[kind], "-o", str(path), "--ray", self.nodes.address]
         begun, left = time.monotonic(), most
@@ -91,8 +91,7 @@ class Campaign:
             if time.monotonic() - begun > MOST_SECONDS:
                 raise AssertionError(f"run {number} of seed {self.seed} hangs: {self.log[-most:]}")
             if left and ((path.exists() and Path(f"{path}.votes").exists()) or self.pace.random() < 0.1):
-                left -= 1
-                self.fault()
+                left -= self.fault()
             self.repair()
         assert self.process
         if self.process.returncode:
@@ -112,14 +111,17 @@ class Campaign:
             self.process.wait(min(seconds, self.nodes.left()))
         return self.process.returncode is None
 
-    def fault(self) -> None:
+    def fault(self) -> bool:
+        """The next fault; whether it met anything, for only then it counts."""
         kind = self.chance.choice(self.given[len(self.log) :][:1] or self.kinds)
         node = self.chance.choice(self.nodes.nodes[1:])
         words = kind if kind == "driver" else f"{kind} {node.number}"
+        if not getattr(self, kind)(node):
+            return False
         self.log.append(words)
         self.counts[kind] += 1
         print(f"  seed {self.seed}, fault {len(self.log)}: {words}", flush=True)
-        getattr(self, kind)(node)
+        return True
 
     def repair(self) -> None:
         """Nodes that are gone come back, as in a cluster that replaces them."""
@@ -130,37 +132,40 @@ class Campaign:
 
     # --- Faults ------------------------------------------------------------------------------------------------------
 
-    def worker(self, node: Node) -> None:
+    def worker(self, node: Node) -> bool:
         """kill -9 of one process that counts."""
-        for pid in node.workers()[:1]:
-            _signal(pid, signal.SIGKILL)
+        return any(_signal(pid, signal.SIGKILL) for pid in node.counting()[:1])
 
-    def stop(self, node: Node) -> None:
+    def stop(self, node: Node) -> bool:
         """A worker that hangs for ever."""
-        for pid in node.workers()[:1]:
-            _signal(pid, signal.SIGSTOP)
+        return any(_signal(pid, signal.SIGSTOP) for pid in node.counting()[:1])
 
-    def node(self, node: Node) -> None:
+    def node(self, node: Node) -> bool:
         """kill -9 of everything on a node."""
+        was_there = bool(node.pids())
         node.kill()
         time.sleep(self.chance.uniform(0, 3))
+        return was_there
 
-    def cut(self, node: Node) -> None:
+    def cut(self, node: Node) -> bool:
         """The cable is pulled, for a moment or until Ray gives the node up."""
         node.cut(True)
         time.sleep(self.chance.uniform(0.2, 8))
         node.cut(False)
+        return bool(node.pids())
 
-    def slow(self, node: Node) -> None:
+    def slow(self, node: Node) -> bool:
         """Ten times slower for a while: stopped nine tenths of the time."""
         threading.Thread(target=_slow_down, args=(node, self.chance.uniform(2, 8)), daemon=True).start()
+        return bool(node.counting())
 
-    def driver(self, _: Node) -> None:
+    def driver(self, _: Node) -> bool:
         """kill -9 of the driver, and --resume."""
         assert self.process
-        _signal(-self.process.pid, signal.SIGKILL)
+        was_there = _signal(-self.process.pid, signal.SIGKILL)
         self.process.wait(30)
         self.start("--resume")
+        return was_there
 
 
 def _slow_down(node: Node, seconds: float) -> None:
@@ -175,9 +180,12 @@ def _slow_down(node: Node, seconds: float) -> None:
         time.sleep(0.02)
 
 
-def _signal(pid: int, what: signal.Signals) -> None:
+def _signal(pid: int, what: signal.Signals) -> bool:
+    """Whether the process was there to hear it."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, what)
+        return True
+    return False
 
 
 def campaign(

@@ -35,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 def kill_all(pid: int) -> None:
     """End what a process started, and what that starts meanwhile; the process itself goes on."""
     for _ in range(200):
-        alive = [child for child in descendants(pid) if not _is_dead(child)]
+        alive = [child for child in descendants(pid) if state(child) not in "ZX"]
         if not alive:
             return
         for child in alive:
@@ -44,12 +44,12 @@ def kill_all(pid: int) -> None:
         time.sleep(0.02)
 
 
-def _is_dead(pid: int) -> bool:
-    """Whether it is gone, or only waits for its parent to hear of it."""
+def state(pid: int) -> str:
+    """As Linux has it: R, S, T (stopped), Z (only its parent has not heard that it is dead), X if it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return True
+        return "X"
 
 
 def keep(seconds: float, command: list[str]) -> int:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from ray_keeper import descendants, kill_all
+from ray_keeper import descendants, kill_all, state
 
 KEEPER = str(Path(__file__).parent / "ray_keeper.py")
 NETWORK = "10.77.0"
@@ -115,6 +115,10 @@ class Node:
     def workers(self) -> list[int]:
         """The processes that count."""
         return [pid for pid in self.pids() if "ray::count_remotely" in _title(pid) or "ray::IDLE" in _title(pid)]
+
+    def counting(self) -> list[int]:
+        """Those of them that are at work: neither stopped nor dead."""
+        return [pid for pid in self.workers() if state(pid) not in "TZX"]
 
     def kill(self) -> None:
         """As a power cut would."""
