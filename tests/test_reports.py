@@ -1149,7 +1149,8 @@ def test_every_page_fits_and_can_be_read(browser: Browser, folder: Path, name: s
 
 SQUEEZED = """(() => {
   const table = document.getElementById("numbers"), box = table.parentElement;
-  return [box.scrollWidth - box.clientWidth, table.getBoundingClientRect().right - document.documentElement.clientWidth];
+  const beyond = table.getBoundingClientRect().right - document.documentElement.clientWidth;
+  return [box.scrollWidth - box.clientWidth, beyond];
 })()"""
 
 

@@ -25,9 +25,9 @@ def say(text: str) -> None:
 
 
 def _wrapped(line: str, stream: TextIO, indent: str = "") -> str:
-    """A line that breaks between words where it is too long; commands, which are indented, are left for copying."""
+    """A line that breaks between words where it is too long; commands are left for copying."""
     width = shutil.get_terminal_size().columns if stream.isatty() else USUAL
-    if len(line) <= width or line.startswith("  "):
+    if len(line) <= width or line.startswith("  intrs "):
         return line
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
