@@ -875,10 +875,11 @@ def test_output_to_a_full_disk(here: Path, argv: list[str]) -> None:
     assert run.stderr == "intrs: cannot write to the standard output: No space left on device\n"
 
 
-def test_a_bar_on_a_terminal(here: Path) -> None:
+def on_a_terminal(*argv: str, columns: int = 80) -> bytes:
+    """What the command shows on a terminal of this width."""
     ours, theirs = pty.openpty()
-    argv = [*COMMAND, "certify", "tiny.onnx", "tiny.npz", *QUICK]
-    process = subprocess.Popen(argv, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm", "COLUMNS": "80"})
+    wide = os.environ | {"TERM": "xterm", "COLUMNS": str(columns)}
+    process = subprocess.Popen([*COMMAND, *argv], stdout=theirs, stderr=theirs, env=wide)
     os.close(theirs)
     seen = b""
     with contextlib.suppress(OSError):  # which is how Linux says that the other end was closed
@@ -886,6 +887,23 @@ def test_a_bar_on_a_terminal(here: Path) -> None:
             seen += part
     os.close(ours)
     assert process.wait(60) == 0
+    return seen
+
+
+def test_no_word_is_broken_on_a_narrow_terminal(here: Path) -> None:
+    wide, narrow = (
+        re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", on_a_terminal("certify", "tiny.onnx", "tiny.npz", *QUICK, "--overwrite",
+                                                               "-o", "r.tsv", columns=columns)).decode()
+        for columns in (1000, 50)
+    )  # fmt: skip
+    shown = [line.split("\r")[-1].rstrip() for line in narrow.replace("\r\n", "\n").split("\n")]
+    assert max(map(len, shown)) <= 50
+    ours = [line for line in shown if "━" not in line and "samples/s" not in line]  # neither the bar nor a rate
+    assert {word for line in ours for word in line.split() if "─" not in word} <= set(wide.split())
+
+
+def test_a_bar_on_a_terminal(here: Path) -> None:
+    seen = on_a_terminal("certify", "tiny.onnx", "tiny.npz", *QUICK)
     assert re.search(rb"image 8 of 8.*samples/s", seen)
     assert b"\x1b[?25h" in seen, "the cursor is shown again"
 

@@ -296,3 +296,42 @@ def test_only_image_files_can_be_made_to_fit(tmp_path: Path) -> None:
     for spec in (PIXELS, save_images(tmp_path / "a.npz"), open_data(PIXELS), "cifar10-500"):
         with pytest.raises(SettingsError, match="fit is for image files"):
             open_data(spec, fit="resize:4x4x3")
+
+
+# --- metadata.csv ----------------------------------------------------------------------------------------------------
+
+
+def image_folder(root: Path, table: str) -> Path:
+    for i in range(3):
+        save(root / f"{i}.png", PIXELS[i])
+    (root / "metadata.csv").write_text(table)
+    return root
+
+
+def test_labels_of_an_image_folder(tmp_path: Path) -> None:
+    names = open_data(image_folder(tmp_path / "a", "file_name,text,label\n2.png,x,dog\n0.png,y,cat\n1.png,,dog\n"))
+    assert (names.labels.tolist(), names.classes) == ([0, 1, 1], ("cat", "dog"))
+    assert names.file(0) is None
+    numbers = open_data(
+        image_folder(tmp_path / "b" / "test", "\ufefffile_name,label\n0.png,7\n1.png,0\n2.png,7\n").parent
+    )
+    assert (numbers.labels.tolist(), numbers.classes) == ([7, 0, 7], ())
+    assert not open_data(image_folder(tmp_path / "c", "file_name,text\n0.png,a cat\n")).has_labels
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("", "no column file_name"),
+        ("name,label\n", "no column file_name"),
+        ("file_name,label\n0.png,1\n1.png,1\n", "no line for the image 2.png"),
+        ("file_name,label\n0.png,1\n1.png,1\n2.png,1\n../3.png,1\n", "it names ../3.png, which is no image"),
+        ("file_name,label\n0.png,1\n0.png,1\n", "line 3 has no file_name or label, or one that was there before"),
+        ("file_name,label\n0.png\n", "line 2 has no"),
+        ("file_name,label\n0.png,a\n1.png,\n2.png,b\n", "every image needs a label"),
+        ('file_name,label\n"0.png,1\n', "not a readable table"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path: Path, table: str, words: str) -> None:
+    with pytest.raises(DataError, match=rf"metadata\.csv: .*{words}"):
+        open_data(image_folder(tmp_path, table))

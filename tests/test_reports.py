@@ -15,6 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -1144,6 +1145,47 @@ def test_every_page_fits_and_can_be_read(browser: Browser, folder: Path, name: s
         "for fingers"
     )
     assert browser.complaints == []
+
+
+SQUEEZED = """(() => {
+  const table = document.getElementById("numbers"), box = table.parentElement;
+  const beyond = table.getBoundingClientRect().right - document.documentElement.clientWidth;
+  return [box.scrollWidth - box.clientWidth, beyond];
+})()"""
+
+
+@in_browser
+def test_the_table_fits_its_column(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "two.html", width=1100)
+    assert max(browser.run(SQUEEZED)) <= 0
+
+
+@in_browser
+def test_the_page_prints_whole(browser: Browser, folder: Path) -> None:
+    """As on A4 paper: no column of the table is cut off, all images are there, and how the runs were made."""
+    browser.open(folder / "two.html", width=718)
+    before = browser.run("document.querySelectorAll('.card').length")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        assert max(browser.run(SQUEEZED)) <= 0
+        assert browser.run("getComputedStyle(document.querySelector('.scroll')).overflowX") == "visible"
+        assert browser.run("document.querySelectorAll('.card').length") > before
+        assert browser.run("[...document.querySelectorAll('.card img')].every(i => i.complete && i.offsetWidth > 9)")
+        assert browser.run("[...document.querySelectorAll('details')].every(each => each.open)")
+        assert not browser.run("document.querySelector('.tools').offsetParent")
+        pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
+        assert pdf.startswith(b"%PDF")
+        assert pdf.count(b"/Subtype /Image") + pdf.count(b"/Subtype/Image") >= before
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+
+
+@in_browser
+def test_curves_have_vertical_steps(opened: Browser) -> None:
+    for d in opened.run("[...document.querySelectorAll('#chart path.line[data-run]')].map(p => p.getAttribute('d'))"):
+        points = [tuple(map(float, point.split())) for point in d[1:].split("L")]
+        assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(points)), "no slope"
 
 
 @in_browser

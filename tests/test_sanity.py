@@ -134,6 +134,15 @@ def test_a_run_that_makes_sense_gets_no_hint(intrs: Intrs, here: Path) -> None:
     assert "hint" not in out
 
 
+def test_info_looks_too(intrs: Intrs, here: Path) -> None:
+    without_normalisation(here / "bare.onnx")
+    code, out, _ = intrs("info", "bare.onnx", "--data", "cifar10-500", "--sigma", "0.25")
+    assert code == 0
+    assert "input pixel / 255; no mean and std outside the file" in said(out)
+    assert "check 64 images: " in said(out)
+    assert "hint with pixels=unit mean=0.4" in said(out)
+
+
 # --- how it looks ----------------------------------------------------------------------------------------------------
 
 

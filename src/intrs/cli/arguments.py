@@ -289,6 +289,10 @@ def _add_merge(parser: Parser) -> None:
 
 def _add_info(parser: Parser) -> None:
     parser.set_defaults(call="info:info")
+    words = "look at a few of these images, with noise and without: how many are correct"
+    parser.add_argument("--data", metavar="DATA", help=words)
+    words = "the noise of these images, as a fraction of the pixel range (what the model says)"
+    parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument(
         "model", nargs="?", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs"
     )

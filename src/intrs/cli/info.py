@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from intrs import _core, zoo
 from intrs.cli.screen import say, show
+from intrs.cli.words import first_look
+from intrs.job import open_job
 from intrs.model import load, open_model
 from intrs.network import selected_kernels
+from intrs.request import Predict
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,6 +33,10 @@ def info(args: Namespace) -> int:
     if opened.class_names:
         show("classes", ", ".join(opened.class_names))
     show("kernels", f"{kernels}" + (f" (also here: {others})" if others else ""))
+    if args.data:
+        request = Predict(model=model, data=args.data, sigma=args.sigma, **{n: getattr(args, n) for n in LOADER})
+        for name, words in first_look(open_job(request, opened)):
+            show(name, words)
     show("memory", f"{network.native.block_bytes(kernels):,} bytes of activations per thread")
     args.answer = {
         "model": model, "identity": network.identity, "input": list(network.input_shape), "layers": len(network.layers),

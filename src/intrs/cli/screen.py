@@ -21,13 +21,18 @@ USUAL, WIDEST = 80, 100  # columns of a table in a pipe, and on a terminal
 
 def say(text: str) -> None:
     """A line, or several, on the standard output."""
-    print("\n".join(_wrapped(line, sys.stdout) for line in printable(text).split("\n")), flush=True)
+    print(_for(sys.stdout, printable(text)), flush=True)
+
+
+def _for(stream: TextIO, text: str) -> str:
+    """Lines that fit a terminal; elsewhere each stays one line, to be searched for."""
+    return "\n".join(_wrapped(line, stream) for line in text.split("\n")) if stream.isatty() else text
 
 
 def _wrapped(line: str, stream: TextIO, indent: str = "") -> str:
-    """A line that breaks between words where it is too long; commands, which are indented, are left for copying."""
+    """A line that breaks between words where it is too long; commands are left for copying."""
     width = shutil.get_terminal_size().columns if stream.isatty() else USUAL
-    if len(line) <= width or line.startswith("  "):
+    if len(line) <= width or line.startswith("  intrs "):
         return line
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
@@ -37,10 +42,7 @@ def complain(text: str) -> None:
     lines = (
         printable(text).replace("\n  ", "\n").replace("\n", "\n  ")
     )  # a name with a line break begins no line of ours
-    whole = f"intrs: {lines}"
-    if sys.stderr.isatty():  # elsewhere a message stays one line, to be searched for
-        whole = "\n".join(_wrapped(line, sys.stderr) for line in whole.split("\n"))
-    print(whole, file=sys.stderr, flush=True)
+    print(_for(sys.stderr, f"intrs: {lines}"), file=sys.stderr, flush=True)
 
 
 def share(part: int, whole: int) -> str:

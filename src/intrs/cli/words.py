@@ -188,8 +188,8 @@ def summarise(found: Results, names: Sequence[str] = ()) -> None:
         return
     part, whole = found.answered().part, len(found)
     percentage = "CP, the certified percentage: " if found.has_radii else ""
-    quiet = f"abstentions: {whole - part:,}" + (" (the votes were too divided)" if part < whole else "")
-    say(f"{percentage}{share(part, whole)} ({part:,} of {images_of(whole)} answered), {quiet}")
+    say(f"{percentage}{share(part, whole)} ({part:,} of {images_of(whole)} answered)")
+    say(f"abstentions: {whole - part:,}" + (" (the votes were too divided)" if part < whole else ""))
     if found.run.stages and found.rows:
         _saved(found.rows, found.run.request.n)
 
@@ -209,14 +209,14 @@ def _each(found: Results, names: Sequence[str]) -> None:
 
 
 def _accuracy(found: Results) -> None:
-    say("\nCertified accuracy: images whose class is correct, and cannot change within the radius")
+    say("\nCertified accuracy: the class is correct and cannot change within the radius")
     made = table("radius", "correct", "of all images", "of the answered")
     for radius in found.quarters():
         of_all, of_answered = found.certified_accuracy(radius), found.certified_accuracy(radius, "answered")
         shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
         made.add_row(f"{float(radius):.2f}", f"{of_all.part:,}", *shares)
     print_table(made)
-    say("The field reports shares of all images; the paper's formula divides by the answered ones.")
+    say("Of all images: as the field reports it. Of the answered: the paper's formula.")
 
 
 def _of_predictions(found: Results) -> None:
@@ -232,7 +232,7 @@ def _of_predictions(found: Results) -> None:
 
 
 def _certified(found: Results) -> None:
-    say("\nImages whose class cannot change within the radius; without labels, no accuracy is known")
+    say("\nImages whose class cannot change within the radius\nThey have no labels, so no accuracy is known.")
     made = table("radius", "certified", "of all images")
     for radius in found.quarters():
         certified = found.certified(radius)

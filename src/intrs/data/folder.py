@@ -1,7 +1,7 @@
 """A folder of images in class folders: the folders' names, sorted, are the classes 0, 1, 2, ...
 
-A folder with images directly in it, and no folder, is one without labels. Only names, headers and sizes are read when
-it is opened, one level deep and within bounds; pixels are decoded when they are looked at.
+A folder with images directly in it, and no folder, has no labels, or those of its metadata.csv. Only names, headers and
+sizes are read when it is opened, one level deep and within bounds; pixels are decoded when they are looked at.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from intrs.data import metadata
 from intrs.data.images import Images
 from intrs.data.limits import MOST_CLASSES, MOST_IMAGES, Scan
 from intrs.data.pictures import is_picture, open_pictures
@@ -36,7 +37,7 @@ def read_folder(folder: Path, split: str, name: str, fit: Fit | None = None) -> 
     root = _split_folder(scan, folder, split)
     classes = _folders(scan, root)
     if not classes:
-        return _without_labels(scan, folder, root, name, fit)
+        return _without_classes(scan, folder, root, name, fit)
     by_class = [_image_files(scan, root / kind) for kind in classes]
     labels = np.repeat(np.arange(len(classes)), [len(names) for names in by_class])
     if not len(labels):
@@ -47,13 +48,15 @@ def read_folder(folder: Path, split: str, name: str, fit: Fit | None = None) -> 
     return Images(name, pixels, labels, np.arange(len(labels)), tuple(classes), remarks=done)
 
 
-def _without_labels(scan: Scan, folder: Path, root: Path, name: str, fit: Fit | None) -> Images:
+def _without_classes(scan: Scan, folder: Path, root: Path, name: str, fit: Fit | None) -> Images:
     files = _image_files(scan, root)
     if not files:
         raise DataError(f"{root}: no images in class folders, and none in the folder itself; {FORM}")
     _check_count(root, files)
+    table = root / metadata.NAME
+    labels, classes = (table.is_file() and metadata.read_labels(table, files)) or (None, ())
     pixels, done = open_pictures(scan.root / root.relative_to(folder), files, fit, careful=True)
-    return Images(name, pixels, None, np.arange(len(files)), files=tuple(files), remarks=done)
+    return Images(name, pixels, labels, np.arange(len(files)), classes, tuple(files), done)
 
 
 def _check_count(root: Path, files: list[str]) -> None:

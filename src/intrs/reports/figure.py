@@ -125,19 +125,25 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
     for i, entry in enumerate(entries):
         shares = curve(entry, measure, step)
         name = entry.name + ("" if entry.results.complete else " (unfinished)")
-        _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares)
+        _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares, steps=True)
     if measure != "certified":
         _draw_paper(ax, entries, which)
     _frame(ax, r"certified $\ell_2$ radius", YLABEL[measure] if have_labels(entries) else "certified")
 
 
-def _draw_line(ax: Axes, i: int, name: str, xs: Sequence[float], shares: Sequence[Share]) -> None:
-    """The i-th line of a picture, with a band for its intervals."""
+def _draw_line(
+    ax: Axes, i: int, name: str, xs: Sequence[float], shares: Sequence[Share], *, steps: bool = False
+) -> None:
+    """The i-th line of a picture, with a band for its intervals.
+
+    steps: a share holds up to its x from the one before, so that the line goes straight down and never too far right.
+    """
+    shape, band = ({"drawstyle": "steps-pre"}, {"step": "pre"}) if steps else ({}, {})
     style, colour = "-" if i < len(COLOURS) else "--", COLOURS[i % len(COLOURS)]
-    ax.plot(xs, [s.value or 0.0 for s in shares], style, color=colour, linewidth=1.2, label=name)
+    ax.plot(xs, [s.value or 0.0 for s in shares], style, color=colour, linewidth=1.2, label=name, **shape)
     bands = [(x, *s.interval) for x, s in zip(xs, shares, strict=True) if s.interval and s.part]
     if bands:
-        ax.fill_between(*map(list, zip(*bands, strict=True)), color=colour, alpha=0.13, linewidth=0)
+        ax.fill_between(*map(list, zip(*bands, strict=True)), color=colour, alpha=0.13, linewidth=0, **band)
 
 
 def _frame(ax: Axes, xlabel: str, ylabel: str) -> None:

@@ -49,7 +49,7 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
     cells = [
         f'<th scope="row"><span class="key s{number % 8}"></span><span class="value">{text(entry.name)}</span></th>',
         f'<td><span class="value">{plain(run.noise.sigma)}</span></td>' if run else NOTHING,
-        f'<td><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
+        f'<td class="words"><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
         _mean(found.average_radius() if found.has_radii else None, "acr"),
         f'<td data-metric="cp">{share_html(found.answered())}</td>',
@@ -81,14 +81,16 @@ def share_html(share: Share) -> str:
     title = f"{share.part:,} of {share.whole:,} images"
     return (
         f'<span class="value" title="{title}">{100 * share.value:.1f}</span>'
-        f'<span class="interval">{100 * low:.1f}–{100 * high:.1f}</span>'
+        f'<span class="interval">{100 * low:.1f}–<wbr>{100 * high:.1f}</span>'
     )
 
 
 def _mean(mean: Mean | None, metric: str) -> str:
     if mean is None:
         return NOTHING
-    interval = f'<span class="interval">{mean.interval[0]:.3f}–{mean.interval[1]:.3f}</span>' if mean.interval else ""
+    interval = (
+        f'<span class="interval">{mean.interval[0]:.3f}–<wbr>{mean.interval[1]:.3f}</span>' if mean.interval else ""
+    )
     return f'<td data-metric="{metric}"><span class="value">{mean.value:.3f}</span>{interval}</td>'
 
 

@@ -24,7 +24,8 @@ function papers() {
   return curves.paper.filter((curve, i) => ofSigma(curve) && !state.hidden.has("paper" + i));
 }
 
-const along = (f, shares) => shares.map((share, k) => [f.x(k * curves.step), f.y(share)]);
+// A share holds up to the radius at which it was counted, so every step goes straight down, and never too far right.
+const along = (f, shares) => shares.flatMap((share, k) => [...(k ? [[f.x((k - 1) * curves.step), f.y(share)]] : []), [f.x(k * curves.step), f.y(share)]]);
 
 function curvesView() {
   const shown = runs(), paper = papers();

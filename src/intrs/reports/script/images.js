@@ -78,6 +78,12 @@ function showMore() {
   if (next) { next.tabIndex = -1; next.focus({ preventScroll: true }); }
 }
 
+// Paper has room for all of the run's images.
+function showAll() {
+  shownCards = Infinity;
+  drawCards();
+}
+
 function startGallery() {
   if (!gallery.runs.length) {
     $("images").hidden = !$("images").querySelector("ul.note").textContent;
@@ -90,5 +96,6 @@ function startGallery() {
   if (gallery.runs.every((each) => each.cards.every((card) => card.label === null))) $("pick-kind").parentElement.hidden = true;
   for (const id of ["pick-class", "pick-kind", "pick-sort"]) $(id).addEventListener("change", refresh);
   $("more").addEventListener("click", showMore);
+  addEventListener("beforeprint", showAll);
   chooseRun();
 }

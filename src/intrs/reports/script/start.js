@@ -4,3 +4,4 @@ startCurves();
 startTraining();
 startTable();
 startGallery();
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
