@@ -47,13 +47,17 @@ pygments_style, pygments_dark_style = "friendly", "monokai"
 
 GENERATED = {"docs/command-line": reference.command_line, "docs/python-api": reference.python_api}
 PAGE = "page"  # the folder of the live page
+LIVE = f'<p><a href="../{PAGE}/index.html">Open the page</a></p>'
 FRONT = '<!doctype html><meta charset="utf-8"><title>intrs</title><meta http-equiv="refresh" content="0; url={0}">'
 
 
 def fill(_: Sphinx, name: str, source: list[str]) -> None:
-    """Put what is generated into its page."""
+    """Put what is generated into its page, and a link to the live page where only the site has it."""
     if name in GENERATED:
         source[0] = source[0].replace(reference.MARK, GENERATED[name]())
+    if name == "docs/web-page":
+        title, rest = source[0].split("\n\n", 1)
+        source[0] = f"{title}\n\n{LIVE}\n\n{rest}"
 
 
 def read_docstring(*event: Any) -> None:

@@ -93,7 +93,7 @@ def test_the_site(site: Path) -> None:
 def carries_the_live_page(site: Path) -> None:
     assert (site / "page" / "index.html").is_file()
     assert list((site / "page" / "models").iterdir())
-    assert "../page/index.html" in Page(site / "docs" / "index.html").links
+    assert all("../page/index.html" in Page(site / "docs" / f"{name}.html").links for name in ("index", "web-page"))
 
 
 def reference_is_complete(site: Path) -> None:
