@@ -212,6 +212,7 @@ def test_the_readme(
     reader = Reader(capsys, extras, shorten, replaced, {"images": data.images[:2]})
     reader.follow(ROOT / "README.md")
     assert len(reader.done) >= 5
+    reader.follow(ROOT / "docs" / "index.md")
 
 
 def float_model() -> onnx.ModelProto:
