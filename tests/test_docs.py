@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from argparse import SUPPRESS
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -120,7 +121,8 @@ def test_the_command_line_is_complete() -> None:
         section = text.split(f"### intrs {name}\n")[1].split("\n### ")[0]
         assert f"```text\nintrs {name} " in section
         for action in parser._actions:
-            assert f"`{reference._names(action)}`\n: " in section
+            hidden = action.help is SUPPRESS  # an old spelling
+            assert (f"`{reference._names(action)}`\n: " in section) is not hidden
     assert "`--n0 N0`\n: samples per image that select the class (100)" in text
     assert "`-o FILE, --out FILE`\n: the results of the whole run (required)" in text
     assert "`--ray [ADDRESS]`" in text
@@ -212,6 +214,7 @@ def test_the_readme(
     reader = Reader(capsys, extras, shorten, replaced, {"images": data.images[:2]})
     reader.follow(ROOT / "README.md")
     assert len(reader.done) >= 5
+    reader.follow(ROOT / "docs" / "index.md")
 
 
 def float_model() -> onnx.ModelProto:
