@@ -21,6 +21,7 @@ MARKERS = {
         "test_boards.py::",
         "test_device.py::",
         "test_native.py::",
+        "test_wheel.py::",
         "test_web.py::test_the_sources_compile_to_the_same_bytes",
     ),
     "train": (

@@ -34,6 +34,7 @@ def report(args: Namespace) -> int:
         print(printable(f"{remark} To show them: --data."))
     runs = f"runs: {len(made.runs)}, images: {made.images}"
     print(printable(f"{made.path}: {runs}, {len(made.data):,} bytes{unfinished(made.unfinished)}"))
+    print("Next: open it in a browser; it needs no server and no network.")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from intrs.exact import plain
@@ -25,7 +26,7 @@ def of_results(found: Results) -> dict[str, Any]:
     if found.has_radii:
         said["certified"] = {plain(radius): found.certified(radius).part for radius in found.quarters()}
     if found.has_labels:
-        radii = found.quarters() if found.has_radii else [0]
+        radii = found.quarters() if found.has_radii else [Fraction(0)]
         said["correct"] = {plain(radius): found.certified_accuracy(radius).part for radius in radii}
     pairs = zip(found.answers, found.rows, strict=True)
     return said | {"answers": [_answer(answer, row, found) for answer, row in pairs]}
