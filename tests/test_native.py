@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,17 @@ def test_other_processors(tmp_path: Path) -> None:
     for cpu in ("max", "cortex-a72"):
         certificates(["qemu-aarch64", "-cpu", cpu, tmp_path / "arm" / "tests" / "native" / "certify"], tmp_path)
     check_instructions(tmp_path)
+
+
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="needs a compiler for Apple (pip install ziglang)")
+@pytest.mark.parametrize("name", ["kernels/select.cpp", "threads.cpp", "library/libintrs.cpp"])
+def test_apple_compiles(name: str, tmp_path: Path) -> None:
+    """The files that ask the system for something, and the C interface, with headers of macOS on ARM64."""
+    command = [sys.executable, "-m", "ziglang", "c++", "-target", "aarch64-macos", "-std=c++17", "-Wall", "-Wextra"]
+    files = [str(ROOT / "core" / name), "-o", str(tmp_path / "object.o")]
+    done = subprocess.run([*command, "-Werror", "-c", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "object.o").read_bytes()[:4] == bytes.fromhex("cffaedfe")  # Mach-O, 64 bits
 
 
 # Per sample of ResNet-20, noise and vote included; without these kernels it is 6.6 and 74 million.
