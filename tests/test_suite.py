@@ -29,6 +29,7 @@ OTHERS = {
     "sampler": "core/noise",
     "style": "what tools can check",
     "suite": "the tests themselves",
+    "unlabelled": "images without labels, through all rooms",
 }
 
 

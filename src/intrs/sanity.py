@@ -101,7 +101,7 @@ class Look:
         return self.reordered - self.clean >= BETTER * self.images and self.reordered >= ORDERED * self.images
 
     def _may_be_guessing(self, right: int) -> bool:
-        return chance(right, self.images, self.classes) > BY_CHANCE
+        return self.classes > 1 and chance(right, self.images, self.classes) > BY_CHANCE
 
     def _loses_much(self) -> bool:
         noisy = self.images * self.copies
