@@ -52,8 +52,8 @@ def _text(output: dict[str, Any]) -> str:
         text = output["text"]
     else:
         text = output.get("data", {}).get("text/plain", "")
-        if "image/png" in output.get("data", {}):
-            return "a picture\n"
+        if any(kind.startswith("image/") for kind in output.get("data", {})):
+            return "a picture\n"  # whose size depends on the version of what drew it
     return "".join(text)
 
 
