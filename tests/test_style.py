@@ -48,7 +48,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_lines_of_prose_are_short() -> None:
     """At most 120 characters, as in code; tables, code and the YAML of cards are as long as they are."""
-    pages = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")] + find_pages("docs")
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + find_pages("docs")
     assert len(pages) > 30
     long = [f"{page.relative_to(ROOT)}:{number}" for page in pages for number, line in prose(page.read_text("utf-8"))
             if len(line) > 120]  # fmt: skip
