@@ -18,7 +18,7 @@ set -euo pipefail
 mkdir -p "$OUT"
 part="$OUT/part$SLURM_ARRAY_TASK_ID.tsv"
 # shellcheck disable=SC2086  # SETTINGS are several words
-intrs certify "$MODEL" "$DATA" $SETTINGS --shard auto --threads "${SLURM_CPUS_PER_TASK:-0}" -o "$part" --resume
+intrs certify "$MODEL" "$DATA" $SETTINGS --shard auto --threads "${SLURM_CPUS_PER_TASK:-0}" -o "$part"
 
 # Whichever task is the last one merges. `merge` fails while parts are missing, and says which.
 if [ "$(find "$OUT" -name 'part*.tsv' | wc -l)" -eq "$SLURM_ARRAY_TASK_COUNT" ]; then
