@@ -71,7 +71,8 @@ def which_images(request: Request) -> str:
 def show(name: str, value: str) -> None:
     """A name and its value on a line of their own, at once, and never in colour."""
     line = f"{name:<10}{printable(value)}"
-    print(_wrapped(line, sys.stdout, indent=" " * 10) if " " in value else line, flush=True)
+    wrap = " " in value and sys.stdout.isatty()  # elsewhere a value stays one line, to be searched for
+    print(_wrapped(line, sys.stdout, indent=" " * 10) if wrap else line, flush=True)
 
 
 def table(*columns: str, left: int = 0) -> Table:
