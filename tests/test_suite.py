@@ -30,6 +30,7 @@ OTHERS = {
     "style": "what tools can check",
     "suite": "the tests themselves",
     "unlabelled": "images without labels, through all rooms",
+    "wheel": "the way of somebody who is new",
 }
 
 

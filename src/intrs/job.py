@@ -252,6 +252,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
         request = replace(request, n=1)  # all votes would be alike
     network = opened_network(model, request, noise)
     opened = open_for(network, request.data if data is None else data, request.split, request.fit)
+    check_shape(network, opened)
     data = opened if request.by_number else matched(opened, class_names(network, model, request))
     check_fit(network, data)
     settled = replace(
@@ -355,14 +356,19 @@ def _kept_names(request: Request, model: Model, *, relabelled: bool, unlabelled:
     return (request.names or model.class_names) if request.names or relabelled or unlabelled else ()
 
 
-def check_fit(network: Network | FloatEngine, data: Images) -> None:
-    """Refuse images that are not of the model's shape, and labels that mean something else to it."""
+def check_shape(network: Network | FloatEngine, data: Images) -> None:
+    """Refuse images that are not of the model's shape."""
     if data.image_shape != network.input_shape:
         expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
         hint = "; are the channels first? They go last" if data.image_shape[0] == network.input_shape[2] else ""
         raise (FitError if are_pictures(data) else DataError)(
             f"{data.name} has images of {found} (height x width x channels), but the model takes {expected}{hint}"
         )
+
+
+def check_fit(network: Network | FloatEngine, data: Images) -> None:
+    """Refuse images that are not of the model's shape, and labels that mean something else to it."""
+    check_shape(network, data)
     if not data.has_labels:
         return
     if data.labels.max() >= network.classes:
