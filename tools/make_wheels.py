@@ -3,7 +3,7 @@
 zig compiles for the glibc of 2014 (or for musl), so the wheels install on every Linux that pip knows; `auditwheel`
 holds them to that and gives them their names. One wheel per architecture is for Python 3.12 and all later ones (the
 stable ABI), one for 3.11. ARM64 is cross-compiled. The kernels are as fast as those that GCC compiles
-(docs/performance.md).
+(docs/decisions/12-front-door.md).
 Wheels for macOS are made by the release workflow, on its own machines.
 """
 

@@ -29,7 +29,8 @@ def merge(args: Namespace) -> int:
         complain(f"{error}. What makes them, and then merge again:\n" + _commands(error))
         return MISTAKE
     say(f"{args.out}: {len(found):,} images from {len(args.parts):,} files")
-    args.answer = scripts.of_results(found)
+    if args.json:
+        args.answer = scripts.of_results(found)
     summarise(found)
     return 0
 

@@ -52,11 +52,11 @@ def run(args: Namespace) -> int:
             raise
         complain(_how_to_resume(args, begun[0][0]))
         return INTERRUPTED
-    if found.run and found.run.is_judged:
-        args.answer = scripts.of_results(found)
-    else:
+    if not found.run or not found.run.is_judged:
         say(f"\nThe votes of this part are counted. When all parts are: {_how_to_merge(found)}")
         return 0
+    if args.json:
+        args.answer = scripts.of_results(found)
     summarise(found, begun[0][0].job.class_names)
     if args.shard:
         say(f"This is a part of a run; to put all of them together: {_how_to_merge(found)}")

@@ -20,23 +20,22 @@ WIDTH = 80
 
 def zoo_command(args: Namespace) -> int:
     """List the models that ship, or print the card of one."""
-    cards = {name: zoo.card(name) for name in zoo.model_names()}
-    args.answer = {"models": cards, "default": zoo.DEFAULT_MODEL, "data": list(zoo.data_names())}
     if args.name:
         name = args.name.removesuffix(zoo.FP32) if args.name in zoo.float_names() else args.name
         args.answer = zoo.card(name)
         _card(name, args.answer)
     else:
-        _list()
+        cards = {name: zoo.card(name) for name in zoo.model_names()}
+        args.answer = {"models": cards, "default": zoo.DEFAULT_MODEL, "data": list(zoo.data_names())}
+        _list(cards)
     return 0
 
 
 # --- The list --------------------------------------------------------------------------------------------------------
 
 
-def _list() -> None:
+def _list(cards: dict[str, dict[str, Any]]) -> None:
     made = table("model", "sigma", "kB", "noisy", "n", *(f"r={r}" for r in LISTED_RADII), left=1)
-    cards = {name: zoo.card(name) for name in zoo.model_names()}
     for name, card in cards.items():
         made.add_row(
             name,
