@@ -430,11 +430,30 @@ def test_lines_that_their_votes_do_not_give_are_refused(tmp_path: Path) -> None:
         metrics.read(write(tmp_path / "r.tsv", ROWS[2:], told))
 
 
-def test_a_packed_results_file(tmp_path: Path) -> None:
+def test_a_packed_results_file_is_read_as_it_was(tmp_path: Path) -> None:
+    """`xz r.tsv` leaves r.tsv.json as it is."""
     path = write(tmp_path / "r.tsv", ROWS)
-    (tmp_path / "p.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
-    with pytest.raises(IntrsError, match="unpack it first"):
-        metrics.read(tmp_path / "p.tsv.xz")
+    plain = metrics.read(path)
+    packed = tmp_path / "r.tsv.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    path.unlink()
+    found = metrics.read(packed)
+    assert (found.rows, found.run) == (plain.rows, plain.run)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(ResultsError, match=r"cannot read .*r\.tsv\.xz: damaged"):
+        metrics.read(packed)
+
+
+def test_a_packed_results_file_cannot_be_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    (tmp_path / "r.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
+    size = path.stat().st_size
+    monkeypatch.setattr("intrs.results.reading.MOST_UNPACKED", size)
+    assert len(metrics.read(tmp_path / "r.tsv.xz")) == len(ROWS)
+    monkeypatch.setattr("intrs.results.reading.MOST_UNPACKED", size - 1)
+    assert len(metrics.read(path)) == len(ROWS)
+    with pytest.raises(ResultsError, match="unpacks to more than"):
+        metrics.read(tmp_path / "r.tsv.xz")
 
 
 def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -> None:

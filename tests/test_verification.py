@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tiny_model import save_images, save_model
 import intrs
 from intrs import noise, results, verification
 from intrs.cli import main
+from intrs.errors import ResultsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,17 @@ def test_equal(made: Path) -> None:
     assert (found.lines, found.counted, found.difference) == (8, 8, None)
     assert str(found) == f"{made}: 8 lines checked, the votes of 8 counted again: all equal"
     assert intrs.verify(made, images=2).counted == 2
+
+
+def test_a_packed_file_is_verified_and_never_written(made: Path) -> None:
+    packed = made.with_name("r.tsv.xz")
+    packed.write_bytes(lzma.compress(made.read_bytes()))
+    made.unlink()
+    assert intrs.verify(packed).counted == 8
+    before = packed.read_bytes()
+    with pytest.raises(ResultsError, match=r"without \.xz, and pack it when the run is finished \(xz r\.tsv\)"):
+        intrs.certify("tiny.onnx", "tiny.npz", out=packed, n=300, seed=7, resume=True)
+    assert packed.read_bytes() == before
 
 
 def test_a_difference_is_told(made: Path) -> None:

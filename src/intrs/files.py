@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import lzma
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
 from intrs.errors import IntrsError, ResultsError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 AnyPath = str | os.PathLike[str]
 SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
 MOST_TRIES = 100  # of a lock whose file is removed by its former holder
+PACKED = ".xz"  # what the name of a packed file ends with
 
 
 @contextlib.contextmanager
@@ -43,6 +45,23 @@ def open_regular(path: AnyPath) -> BinaryIO:
     os.close(descriptor)
     what = "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file, but a pipe or a device"
     raise OSError(errno.EINVAL, what, os.fspath(path))
+
+
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """The same for a file that may be packed by xz, as its name says; damage is an OSError, too.
+
+    A packed file may unpack to any size: its reader has to bound what it takes.
+    """
+    with open_regular(path) as file:
+        if path.suffix != PACKED:
+            yield file
+            return
+        with lzma.open(file) as inside:
+            try:
+                yield inside
+            except (lzma.LZMAError, EOFError) as error:
+                raise OSError(errno.EINVAL, f"damaged, or not packed by xz ({error})") from None
 
 
 def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -> bytes:

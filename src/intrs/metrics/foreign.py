@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from fractions import Fraction
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from intrs.errors import ResultsError
+from intrs.files import named, unpacked
 from intrs.metrics.answers import Answer
 
 if TYPE_CHECKING:
@@ -21,24 +21,16 @@ LONGEST_LINE, MOST_LINES, MOST_BYTES = 2**16, 10**6, 2**28  # of a log, unpacked
 LARGEST_RADIUS = 10**6
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.exists() and not path.is_file():
-        raise ResultsError(f"cannot read {path}: not a regular file")  # a pipe would be waited for, and is read twice
-    return lzma.open(path) if path.suffix == ".xz" else path.open("rb")
-
-
 def lines(path: Path) -> Iterator[str]:
     """Lines of a text file, packed by xz or not, without their ends."""
     try:
-        with _open(path) as file:
+        with named(path, "read"), unpacked(path) as file:
             size = 0
             for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
                 size += len(line)
                 if len(line) == LONGEST_LINE or number > MOST_LINES or size > MOST_BYTES:
                     raise ResultsError(f"{path}, line {number}: too long for a log of certificates")
                 yield line.decode("utf-8").rstrip("\r\n")
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise ResultsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError:
         raise ResultsError(f"{path}: not a text file") from None
 

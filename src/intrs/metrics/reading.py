@@ -35,8 +35,6 @@ def read(path: str | Path) -> Results:
 
 def _read_ours(path: Path) -> Results:
     sidecar = results.sidecar_path(path)
-    if path.suffix == ".xz":
-        raise ResultsError(f"{path}: results files of intrs are read as they were written; unpack it first (unxz)")
     if not sidecar.exists():
         raise ResultsError(
             f"{path}: {sidecar.name}, which says how it was made, is missing, so neither sigma nor data nor samples "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from intrs.errors import ResultsError
-from intrs.files import named, open_regular
+from intrs.files import PACKED, named, unpacked
 from intrs.results.judging import columns_of
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, with_file
 from intrs.results.run import read_run, sidecar_path
@@ -22,6 +22,7 @@ HEADERS = (
     *("\t".join(with_file(columns, named=True)) + "\n" for columns in (COLUMNS, ADAPTIVE_COLUMNS)),
 )
 LONGEST_LINE, MOST_LINES = 2**20, 10_000_000  # of a file of any origin
+MOST_UNPACKED = 2**28  # bytes of a packed one
 
 
 class Lines(NamedTuple):
@@ -33,11 +34,11 @@ class Lines(NamedTuple):
 
 
 def read(path: Path) -> tuple[Run, list[Row]]:
-    """The description and the whole lines of a results file; a half-written last line is left out.
+    """The description and the whole lines of a results file, packed or not; a half-written last line is left out.
 
     Types and ranges are checked. `check_rows` compares each line with its votes, `intrs.verify` the votes themselves.
     """
-    with named(path, "read"), open_regular(path) as file:
+    with named(path, "read"), unpacked(path) as file:
         lines = read_lines(file, path)
     run = read_run(path)
     check_kind(path, run, lines)
@@ -71,6 +72,8 @@ def read_lines(file: IO[bytes], path: Path) -> Lines:
         else:
             rows.append(_row(line, path, number, header.split()))
         good += len(line)
+        if good > MOST_UNPACKED and path.suffix == PACKED:
+            raise ResultsError(f"{path}, line {number}: unpacks to more than the {MOST_UNPACKED:,} bytes accepted")
     return Lines(rows, good, header)
 
 

@@ -12,7 +12,7 @@ from intrs.adaptive import GIVE_UP, Stages
 from intrs.certificate import parse_alpha
 from intrs.data.limits import MOST_FILES
 from intrs.errors import IntrsError, ResultsError
-from intrs.files import read_bounded, write_whole
+from intrs.files import PACKED, read_bounded, write_whole
 from intrs.noise import Noise
 from intrs.request import REQUESTS, Certify, Predict
 from intrs.shards import Shard
@@ -287,8 +287,8 @@ _LATER: dict[str, Any] = {
 
 
 def sidecar_path(path: Path) -> Path:
-    """FILE.json beside FILE."""
-    return path.parent / f"{path.name}.json"
+    """FILE.json beside FILE; packing FILE leaves it as it is."""
+    return path.parent / f"{path.name.removesuffix(PACKED)}.json"
 
 
 def write_run(path: Path, run: Run, give_up: Callable[[], object] | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from intrs.adaptive import Stages
 from intrs.errors import ResultsError
-from intrs.files import Appended, ExistsError, named, write_whole
+from intrs.files import PACKED, Appended, ExistsError, named, write_whole
 from intrs.results.journal import Journal, NoJournal
 from intrs.results.judging import check_rows
 from intrs.results.reading import HEADERS, check_kind, header_of, may_begin, read, read_lines
@@ -199,6 +199,11 @@ def _check_order(path: Path, rows: Sequence[Row], indices: Sequence[int]) -> Non
 @contextlib.contextmanager
 def _opened(path: Path, *, new: bool = False) -> Iterator[Appended]:
     """The file, which stays open if the block ends well."""
+    if path.suffix == PACKED:
+        raise ResultsError(
+            f"{path}: lines are appended as they come, so the file cannot be a packed one; choose a name without "
+            f"{PACKED}, and pack it when the run is finished (xz {path.name.removesuffix(PACKED)})"
+        )
     file = Appended(path, new=new)
     try:
         yield file
