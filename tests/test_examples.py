@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ray_faults import check_same
 from tiny_model import save_images, save_model
 
 from intrs.cli.arguments import parse
+from intrs.experiments.plan import read_plan
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
@@ -84,3 +86,25 @@ def test_kubernetes_files(path: Path) -> None:
         assert args.shard == f"auto/{found['spec']['completions']}"
     else:
         assert args.ray == "auto"
+
+
+def test_the_plan_for_caltech101_and_its_commands(tmp_path: Path) -> None:
+    """The folders that its commands make are those that it names, and the commands can be parsed."""
+    text = (EXAMPLES[0].parent / "caltech101.toml").read_text()
+    comments = "\n".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
+    commands = re.findall(r"^intrs (train .*)", comments.replace("\\\n", ""), re.MULTILINE)
+    made = set()
+    for sigma in ("0.12", "0.25", "0.5", "1"):
+        for command in commands:
+            args = parse(shlex.split(command.replace("SIGMA", sigma)))
+            quantized = "FloatRS-quant" if args.noise == "continuous" else "IntRS-quant"
+            method = quantized if args.qat_epochs else "FloatRS-fp"
+            made.add((method, Fraction(sigma), str(args.outdir)))
+    for _, _, folder in made:
+        for name in ("net.onnx", "net-fp32.onnx"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / name).touch()
+    (tmp_path / "plan.toml").write_text(text)
+    plan = read_plan(tmp_path / "plan.toml")
+    assert {(method, sigma, Path(spec).parent.name) for method, sigma, spec in plan.models} == made
+    assert len(made) == 12

