@@ -10,6 +10,7 @@ Wheels for macOS are made by the release workflow, on its own machines.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shutil
 import stat
@@ -114,10 +115,8 @@ def build(python: str, version: str, target: Target, out: Path) -> Path:
 
 
 def name_musl(wheel: Path, target: Target) -> None:
-    """Name musl as Alpine does, which is how auditwheel knows it; zig names it libc.so, which musl's loader takes too."""
-    from auditwheel.wheeltools import InWheel
-
-    with InWheel(wheel, wheel) as inside:
+    """Name musl as Alpine does, for auditwheel knows no other name. zig names it libc.so, which its loader takes too."""
+    with importlib.import_module("auditwheel.wheeltools").InWheel(wheel, wheel) as inside:
         for module in inside.glob("intrs/*.so"):
             change = ["--replace-needed", "libc.so", f"libc.musl-{target.machine}.so.1"]
             _run(["patchelf", *change, str(module)], _with_tools())
