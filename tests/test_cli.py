@@ -97,7 +97,7 @@ def test_certify(intrs: Intrs, here: Path) -> None:
 def test_the_closing_table(intrs: Intrs, here: Path) -> None:
     _, out, _ = intrs("certify", "tiny.onnx", "tiny.npz", "--out", "r.tsv", *QUICK)
     log = metrics.read(here / "r.tsv")
-    hits = [log.certified_accuracy(radius).part for radius in log.quarters()]
+    hits = [log.certified_accuracy(radius).part for radius in log.radii()]
     table = re.findall(r"^ +(\d\.\d\d) +(\d+) +([\d.]+) % +([\d.]+) %", out, re.MULTILINE)
     assert [(float(r), int(part)) for r, part, _, _ in table] == [(k / 4, h) for k, h in enumerate(hits)]
     assert float(table[0][2]) == round(100 * hits[0] / 8, 1)

@@ -93,7 +93,7 @@ def test_our_results_against_pandas(tmp_path: Path) -> None:
     for radius in RADII:
         assert log.certified_accuracy(radius).value == certified_accuracy(frame, radius)
     # Row 3 is certified at exactly 1.0 and row 4, one squared level short of it, is wrong anyway.
-    assert [log.certified_accuracy(radius).part for radius in log.quarters()] == [2, 1, 1, 1, 1]
+    assert [log.certified_accuracy(radius).part for radius in log.radii()] == [2, 1, 1, 1, 1]
     assert log.answered() == Share(3, 4)
     assert log.plain_accuracy() == Share(3, 4), "class 1 has most votes everywhere, and is the label of three"
     assert (log.run, log.complete, log.planned) == (RUN, True, 4)
@@ -112,14 +112,14 @@ def test_radii_are_compared_exactly(tmp_path: Path) -> None:
 def test_quarters_at_the_edge_of_every_radius(k: int) -> None:
     least = -(-((255 * k) ** 2) // 16)  # the first integer R2 with sqrt(R2)/255 >= k/4
     quarters = [Fraction(i, 4) for i in range(k + 1)]
-    assert Results.of(Path("r.tsv"), RUN, [row(0, least)]).quarters() == quarters
-    assert Results.of(Path("r.tsv"), RUN, [row(0, least - 1)]).quarters() == quarters[:-1]
+    assert Results.of(Path("r.tsv"), RUN, [row(0, least)]).radii() == quarters
+    assert Results.of(Path("r.tsv"), RUN, [row(0, least - 1)]).radii() == quarters[:-1]
 
 
 @pytest.mark.parametrize("rows", [[], [ROWS[1]]], ids=["nothing", "an abstention"])
 def test_quarters_of_little(rows: list[Row]) -> None:
     log = Results.of(Path("r.tsv"), RUN, rows)
-    assert log.quarters() == [0]
+    assert log.radii() == [0]
     assert log.certified_accuracy(Fraction(0)) == log.answered() == Share(0, len(rows))
     assert log.certified_accuracy(Fraction(0), "answered").value is None
 
@@ -302,7 +302,8 @@ def test_what_is_shown_is_short_and_harmless(tmp_path: Path) -> None:
 
 def test_an_adaptive_run_shows_no_share_it_was_not_asked_for(tmp_path: Path) -> None:
     rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
-    asked = with_fields(RUN, adaptive="n=100 radii=1/4,1/2 give_up=1/2")
+    many = ",".join(f"1/{k}" for k in range(11, 1, -1))  # too many for a line, so that quarters are shown
+    asked = with_fields(RUN, adaptive=f"n=100 radii={many} give_up=1/2")
     found = metrics.read(write(tmp_path / "a.tsv", rows, asked))
     assert repr(found).splitlines()[-1].split()[-2:] == ["-", "-"]
     assert found.to_dataframe().look.tolist() == [0] * 4
@@ -462,6 +463,21 @@ def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -
     log = metrics.read(write(tmp_path / "a.tsv", rows, asked))
     assert log.average_radius() is None
     assert [log.was_asked(Fraction(r)) for r in ("0", "1/2", "3/4")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [("3/10,3/5", "0.3,0.6"), ("0,1/8,2", "0,0.125,2"), ("3/10,2,3,4", "0.3,2"), ("2", "2")],
+)
+def test_tables_of_an_adaptive_run_have_the_radii_that_it_was_asked_for(
+    tmp_path: Path, asked: str, shown: str
+) -> None:
+    """Up to the first that nothing reaches; the largest radius of these lines is 1."""
+    rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
+    told = with_fields(RUN, adaptive=f"n=100 radii={asked} give_up=1/2")
+    log = metrics.read(write(tmp_path / "a.tsv", rows, told))
+    assert log.radii() == [Fraction(r) for r in shown.split(",")]
+    assert repr(log).splitlines()[-2].split()[1:] == shown.split(",")
     fixed = metrics.read(write(tmp_path / "b.tsv", ROWS))
     assert fixed.average_radius()
     assert fixed.was_asked(Fraction(9))

@@ -115,7 +115,7 @@ def build(python: str, version: str, target: Target, out: Path) -> Path:
 
 
 def name_musl(wheel: Path, target: Target) -> None:
-    """Name musl as Alpine does, for auditwheel knows no other name. zig names it libc.so, which its loader takes too."""
+    """Name musl as Alpine does: auditwheel knows no other name. zig names it libc.so, which its loader takes too."""
     with importlib.import_module("auditwheel.wheeltools").InWheel(wheel, wheel) as inside:
         for module in inside.glob("intrs/*.so"):
             change = ["--replace-needed", "libc.so", f"libc.musl-{target.machine}.so.1"]

@@ -24,9 +24,9 @@ def of_results(found: Results) -> dict[str, Any]:
         "abstained": whole - answered,
     }  # fmt: skip
     if found.has_radii:
-        said["certified"] = {plain(radius): found.certified(radius).part for radius in found.quarters()}
+        said["certified"] = {plain(radius): found.certified(radius).part for radius in found.radii()}
     if found.has_labels:
-        radii = found.quarters() if found.has_radii else [Fraction(0)]
+        radii = found.radii() if found.has_radii else [Fraction(0)]
         said["correct"] = {plain(radius): found.certified_accuracy(radius).part for radius in radii}
     pairs = zip(found.answers, found.rows, strict=True)
     return said | {"answers": [_answer(answer, row, found) for answer, row in pairs]}

@@ -211,12 +211,17 @@ def _each(found: Results, names: Sequence[str]) -> None:
 def _accuracy(found: Results) -> None:
     say("\nCertified accuracy: the class is correct and cannot change within the radius")
     made = table("radius", "correct", "of all images", "of the answered")
-    for radius in found.quarters():
+    for radius in found.radii():
         of_all, of_answered = found.certified_accuracy(radius), found.certified_accuracy(radius, "answered")
         shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
-        made.add_row(f"{float(radius):.2f}", f"{of_all.part:,}", *shares)
+        made.add_row(_radius(radius), f"{of_all.part:,}", *shares)
     print_table(made)
     say("Of all images: as the field reports it. Of the answered: the paper's formula.")
+
+
+def _radius(radius: Fraction) -> str:
+    """With two digits, unless these would not be the number that was asked for."""
+    return plain(radius) if (100 * radius).denominator > 1 else f"{float(radius):.2f}"
 
 
 def _of_predictions(found: Results) -> None:
@@ -234,9 +239,9 @@ def _of_predictions(found: Results) -> None:
 def _certified(found: Results) -> None:
     say("\nImages whose class cannot change within the radius\nThey have no labels, so no accuracy is known.")
     made = table("radius", "certified", "of all images")
-    for radius in found.quarters():
+    for radius in found.radii():
         certified = found.certified(radius)
-        made.add_row(f"{float(radius):.2f}", f"{certified.part:,}", share(certified.part, certified.whole))
+        made.add_row(_radius(radius), f"{certified.part:,}", share(certified.part, certified.whole))
     print_table(made)
 
 

@@ -191,8 +191,14 @@ class Results:
             raise SettingsError(f"shares are of {' or '.join(DENOMINATORS)}, not of {of!r}")
         return Share(_at_least(self._right, _exact(radius)), len(self if of == "all" else self._squares))
 
-    def quarters(self) -> list[Fraction]:
-        """The radii 0, 1/4, 1/2, ... up to the largest of any answer, right or wrong."""
+    def radii(self) -> list[Fraction]:
+        """The radii of a closing table: 0, 1/4, 1/2, ... up to the largest of any answer, right or wrong.
+
+        Of an adaptive run those that it was asked to decide, up to the first that no answer reaches.
+        """
+        if self.asked:
+            asked = sorted(self.asked)
+            return asked[: sum(self.certified(radius).part > 0 for radius in asked) + 1]
         reached = takewhile(lambda radius: self.certified(radius).part, (Fraction(k, 4) for k in count(1)))
         return [Fraction(0), *reached]
 

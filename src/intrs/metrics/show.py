@@ -99,7 +99,8 @@ def _short(name: str) -> str:
 
 def _shares(found: Results) -> dict[Fraction, Share | None]:
     """Certified accuracy by radius; None where an adaptive run was not asked. Without labels, what is certified."""
-    radii, measure = radii_up_to(found.largest), found.certified_accuracy if found.has_labels else found.certified
+    radii = found.radii() if 0 < len(found.asked) <= MOST_RADII else radii_up_to(found.largest)
+    measure = found.certified_accuracy if found.has_labels else found.certified
     return {radius: measure(radius) if found.was_asked(radius) else None for radius in radii}
 
 

@@ -1,0 +1,54 @@
+"""The runs that the docs rest on: every line holds, the docs' table is theirs, and votes can be counted again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import intrs
+from intrs import votes, zoo
+from intrs.votes import SELECTION, Samples
+from tools import published
+
+if TYPE_CHECKING:
+    from intrs.metrics import Results
+
+KEPT = sorted(path.name for path in published.RUNS.glob("*.tsv.xz"))
+COUNTED = 3  # images per run
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, Results]:
+    return {run.path.name: run for run in published.kept() if run.path}
+
+
+def test_the_table_of_the_docs_is_made_of_them(kept: dict[str, Results]) -> None:
+    text = published.PAGE.read_text("utf-8")
+    assert published.page(text) == text
+    assert all(f"runs/{name}" in text for name in kept)
+
+
+def test_another_file_gives_another_table(kept: dict[str, Results]) -> None:
+    run = next(iter(kept.values()))
+    fewer = type(run).of(run.path, run.run, run.rows[:-1])  # type: ignore[arg-type]
+    assert f"{len(run) - 1:,} of {len(run):,}" in published.table([fewer])
+    assert published.table([run]) != published.table([fewer])
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_votes_of_images_that_ship_are_the_same_today(kept: dict[str, Results], name: str) -> None:
+    """An image keeps its number in the data set that it was taken from, and with it the address of its noise."""
+    run = kept[name].run
+    assert run
+    assert run.request.data == "cifar10"
+    network, shipped = intrs.load(run.request.model), intrs.open_data(zoo.DEFAULT_DATA)
+    rows = {row.idx: row for row in kept[name].rows}
+    places = [place for place, idx in enumerate(shipped.indices) if int(idx) in rows]
+    places = sorted(places, key=lambda place: rows[int(shipped.indices[place])].n)[len(places) // 4 :][:COUNTED]
+    assert len(places) == COUNTED
+    for place in places:
+        idx, image = int(shipped.indices[place]), shipped.images[place]
+        for first, counts in ((SELECTION, rows[idx].counts0), (0, rows[idx].counts)):
+            again = votes.count(network, image, run.noise, Samples(run.seed, idx, first, sum(counts)))
+            assert again.counts == counts, idx
