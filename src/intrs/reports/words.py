@@ -144,6 +144,42 @@ def _in_floats(names: Sequence[str], runs: int) -> str:
     )
 
 
+# --- Votes -----------------------------------------------------------------------------------------------------------
+
+
+def votes_mean(*, labelled: bool) -> str:
+    """What the curves of votes show, and why their axis is stretched."""
+    whose, how = ("true", "is right about") if labelled else ("chosen", "gives this class to")
+    return (
+        f"Share of images whose {whose} class gets at least the share of votes on the axis. That share of votes, p_A "
+        f"in papers, is how often the network {how} noisy copies of the image. The axis is stretched towards its ends, "
+        "as radii are: given enough samples, 84 % of the votes make a radius of about σ, 97.7 % one of 2σ, and "
+        "99.87 % one of 3σ."
+    )
+
+
+def votes_are_estimates(entries: Sequence[Entry]) -> str:
+    """How exact the shares of votes are."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        groups[_counted(entry.results)].append(entry.name)
+    counts = "; ".join(f"{found} in {_list(names)}" if len(groups) > 1 else found for found, names in groups.items())
+    early = (
+        " Adaptive runs stop as soon as the votes are clear enough: their shares are less exact, for some images more "
+        "so than for others, and tend to look more extreme than they are."
+    )
+    adaptive = any(entry.run and entry.run.stages for entry in entries)
+    return (
+        f"A share of votes is an estimate, from {counts}.{early if adaptive else ''} The table has percent of images, "
+        "with 95 % intervals."
+    )
+
+
+def _counted(found: Results) -> str:
+    counts = sorted({row.n for row in found.rows})
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1]))) + " votes per image"
+
+
 # --- What it rests on ------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +196,7 @@ def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
         "Intervals are at 95 % and about the images, which are a sample: other images from the same source would give "
         "other numbers. Shares have the interval of Clopper and Pearson, which is exact; the average radius has the "
         f"normal interval, given for {FEWEST_FOR_NORMAL} images or more. The bands around the curves hold at each "
-        "radius separately.",
+        "place of the axis separately.",
     ]
 
 
