@@ -307,6 +307,37 @@ def test_the_words_of_one_run(tmp_path: Path) -> None:
     assert cautions(entries) == []
 
 
+def norms(path: Path, dimension: int | None, **fields: Any) -> str:
+    """What the page says of other norms."""
+    entries = open_runs([write(path, ROWS, with_fields(RUN, **fields))])
+    return " ".join(words for words in assumptions(entries, dimension) if "other norms" in words)
+
+
+def test_other_norms(tmp_path: Path) -> None:
+    """The median of 0, 65024 and 65025 squared levels; every number is the largest that is covered."""
+    words = norms(tmp_path / "a.tsv", 3072)
+    assert "of at most r/√3,072 in each value (ℓ∞)" in words
+    assert "the median certificate here, of radius 0.999, that is 4 levels in each value (0.0180 of the" in words
+    assert words.endswith("or 254 levels in total, rounded down.")
+    assert 3072 * 4**2 <= 65024 < 3072 * 5**2
+    assert 254**2 <= 65024 < 255**2
+    assert 3072 * 180**2 * 255**2 <= 65024 * 10**8 < 3072 * 181**2 * 255**2
+    assert "one level in each value" in norms(tmp_path / "b.tsv", 65024)
+    assert "less than one level in each value" in norms(tmp_path / "c.tsv", 65025)
+    assert norms(tmp_path / "d.tsv", None) == "", "of how many values is not known"
+    assert norms(tmp_path / "e.tsv", 3072, bound="paper") == "", "not proved for perturbations of several values"
+
+
+def test_other_norms_of_several_runs_and_of_none(tmp_path: Path) -> None:
+    """63.75 levels are 4064 squared ones, rounded down."""
+    one, two = write(tmp_path / "a.tsv", ROWS), write(tmp_path / "b.tsv", [replace(r, idx=r.idx) for r in ROWS])
+    words = " ".join(assumptions(open_runs([one, two]), 3072))
+    assert "For radius 0.25 that is one level in each value (0.0045 of the pixel range), or 63 levels in total" in words
+    assert "other norms" not in " ".join(assumptions(open_runs([EXCERPT]), 3072)), "a log of another program"
+    predicted = open_runs([write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN))])
+    assert "other norms" not in " ".join(assumptions(predicted, 3072)), "predictions have no radius"
+
+
 def test_the_paper_s_bound_is_named(tmp_path: Path) -> None:
     entries = open_runs([write(tmp_path / "r.tsv", ROWS, with_fields(RUN, bound="paper"))])
     assert "proved for perturbations of one value at a time only" in " ".join(assumptions(entries, None))

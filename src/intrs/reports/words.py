@@ -190,6 +190,7 @@ def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
     foreign = [entry.name for entry in entries if not entry.run]
     return [
         *(_of_certificates(certified, dimension) if certified else []),
+        *(_in_other_norms(entries, certified, dimension) if dimension else []),
         *(_of_predictions(runs) if len(certified) < len(runs) else []),
         *(_of_own_runs(runs, entries) if runs else []),
         *([_of_foreign(foreign)] if foreign else []),
@@ -240,6 +241,41 @@ def _example(radius: Fraction, dimension: int) -> str:
         f"Radius {plain(radius)} covers, for example, one value changed by {math.isqrt(square)} levels, "
         f"and {values} changed by one level each."
     )
+
+
+def _in_other_norms(entries: Sequence[Entry], runs: Sequence[Run], dimension: int) -> list[str]:
+    """What follows for two other norms (docs/report.md), for a typical radius; nothing where the bound is not for all.
+
+    Integers decide: of d values that change by k each the squared length is d k^2, and no length exceeds the sum of its
+    parts.
+    """
+    if not runs or any(run.bound == "paper" for run in runs):
+        return []
+    name, square = _typical(entries)
+    each = math.isqrt(square // dimension)
+    levels = "less than one level" if not each else "one level" if each == 1 else f"{each} levels"
+    return [
+        f"In other norms, with {dimension:,} values per image: a certificate of radius r covers every such change "
+        f"of at most r/√{dimension:,} in each value (ℓ∞), and all whose sizes add up to at most r (ℓ1). For {name} "
+        f"that is {levels} in each value ({_root(square, 4, dimension)} of the pixel range), or {math.isqrt(square)} "
+        "levels in total, rounded down."
+    ]
+
+
+def _typical(entries: Sequence[Entry]) -> tuple[str, int]:
+    """A radius in squared pixel levels, and its name: of one run that which half of its certificates reach."""
+    rows = entries[0].results.rows if len(entries) == 1 else ()
+    squares = sorted(row.radius_sq for row in rows if row.radius_sq is not None)
+    if not squares:
+        return "radius 0.25", math.floor(Fraction(PIXEL_RANGE, 4) ** 2)
+    median = squares[(len(squares) - 1) // 2]
+    return f"the median certificate here, of radius {_root(median, 3)},", median
+
+
+def _root(square: int, digits: int, parts: int = 1) -> str:
+    """The root of squared pixel levels over so many parts, in units of the pixel range, rounded down."""
+    whole = math.isqrt(square * 100**digits // (parts * PIXEL_RANGE**2))
+    return f"{whole // 10**digits}.{whole % 10**digits:0{digits}}"
 
 
 def _of_predictions(runs: Sequence[Run]) -> list[str]:
