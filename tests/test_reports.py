@@ -1473,6 +1473,7 @@ def test_a_choice_of_sigma_where_runs_are_many(browser: Browser, tmp_path: Path)
     assert (browser.run(drawn), browser.run(legend)) == ([0, 2, 4, 6], 4 + 3)
     browser.click("#sigma input[value='0.5']")
     assert (browser.run(drawn), browser.run(legend)) == ([1, 3, 5], 3 + 3)
+    assert browser.run(drawn.replace("#chart", "#chart-votes")) == [1, 3, 5], "the choice is for both charts"
     browser.run("document.querySelector('#sigma input:checked').focus()")
     browser.press("ArrowLeft", 2)
     assert (browser.run(drawn), browser.run(legend)) == (list(range(7)), 7 + 6)
