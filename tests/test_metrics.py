@@ -99,6 +99,38 @@ def test_our_results_against_pandas(tmp_path: Path) -> None:
     assert (log.run, log.complete, log.planned) == (RUN, True, 4)
 
 
+def test_votes_of_the_true_class(tmp_path: Path) -> None:
+    """Class 1 has 80 of 100 votes everywhere; it is the true class of three images, and class 0 that of one."""
+    log = metrics.read(write(tmp_path / "r.tsv", ROWS))
+    assert [answer.vote_share for answer in log] == [Fraction(4, 5), Fraction(4, 5), Fraction(4, 5), Fraction(1, 5)]
+    found = [log.voted(share) for share in (0, "1/5", 0.2001, Fraction(4, 5))]
+    assert found == [Share(4, 4), Share(4, 4), Share(3, 4), Share(3, 4)]
+    assert log.voted(Fraction(4, 5) + Fraction(1, 10**30)) == Share(0, 4), "compared as fractions"
+    assert log.voted(1) == Share(0, 4)
+    assert log.to_dataframe().vote_share.tolist() == [0.8, 0.8, 0.8, 0.2]
+
+
+def test_votes_without_labels_are_those_of_the_class_that_selection_chose() -> None:
+    """Even where another class has most votes: the same votes would have chosen it, and look surer than they are."""
+    chosen = replace(ROWS[1], label=None, file="a.png", votes=20, counts=(20, 80))
+    found = Results.of(None, with_fields(RUN, unlabelled=True), [chosen])
+    assert found[0].vote_share == Fraction(1, 5)
+    assert found.voted("1/2") == Share(0, 1)
+
+
+def test_no_votes_and_no_such_class(tmp_path: Path) -> None:
+    assert metrics.read(EXCERPT).voted("1/2") is None, "a log without votes says nothing of them"
+    assert {answer.vote_share for answer in metrics.read(EXCERPT)} == {None}
+    assert Results.of(None, RUN, []).voted(0) is None
+    assert Results.of(None, RUN, [replace(ROWS[0], label=7)]).voted(0.01) == Share(0, 1), "a class beyond the network's"
+
+
+@pytest.mark.parametrize("share", ["-1/100", 1.01, "much"])
+def test_shares_of_votes_that_are_none(share: Any) -> None:
+    with pytest.raises(SettingsError, match="share: expected a"):
+        Results.of(None, RUN, ROWS).voted(share)
+
+
 def test_radii_are_compared_exactly(tmp_path: Path) -> None:
     """65025 squared levels are radius 1, and 65024 are less, however close."""
     log = metrics.read(write(tmp_path / "r.tsv", ROWS))

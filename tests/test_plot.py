@@ -6,6 +6,8 @@ import builtins
 import io
 import re
 from dataclasses import replace
+from itertools import pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -48,6 +50,27 @@ def test_the_line_against_pandas(measure: Measure) -> None:
     assert len(others) == (0 if measure == "certified" else 1), "the paper's curve at this sigma"
     for paper in others:
         assert paper.get_ydata().tolist() == [0.52, 0.39, 0.29, 0.22, 0.15, 0.08]
+
+
+def test_the_votes(tmp_path: Path) -> None:
+    """80 of 100 votes for the true class of three images, 20 for that of one; the log beside them has none."""
+    log = log_file(tmp_path / "l.tsv", ["0\t1\t1\t0.5\t1\t-"])
+    entries = open_runs([log, write(tmp_path / "r.tsv", ROWS, with_fields(RUN, max=9))], ["L", "R"])
+    _, ax = drawn(entries, ["all"], "page", "none", votes=True).axes
+    (line,) = ax.get_lines()
+    assert (line.get_label(), line.get_color()) == ("R (unfinished)", COLOURS[1])
+    shares = {round(NormalDist().cdf(x), 3): y for x, y in zip(*line.get_data(), strict=True)}
+    assert [y for share, y in shares.items() if share < 0.2] == [1.0] * sum(share < 0.2 for share in shares)
+    assert {y for share, y in shares.items() if 0.21 < share < 0.8} == {0.75}
+    assert {y for share, y in shares.items() if share > 0.81} == {0.0}
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    assert {"0 %", "50 %", "90 %", "100 %"} <= set(names)
+    boxes = sorted(text.get_window_extent().extents.tolist() for text in ax.get_xticklabels())
+    assert all(a[2] < b[0] for a, b in pairwise(boxes))
+    plot(str(tmp_path / "r.tsv"), "-o", str(tmp_path / "a.svg"), "--votes")
+    plot(str(tmp_path / "r.tsv"), "-o", str(tmp_path / "b.svg"))
+    assert (tmp_path / "a.svg").read_bytes() == reports.plot(tmp_path / "r.tsv", votes=True).data
+    assert (tmp_path / "a.svg").read_bytes() != (tmp_path / "b.svg").read_bytes()
 
 
 def test_every_line_carries_its_name_and_none_hides_another(tmp_path: Path) -> None:
@@ -115,6 +138,7 @@ def test_an_unfinished_run_is_marked(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["r.tsv", "other.tsv", "--join", "-o", "f.pdf"], "sigma is 1/4 in one and 1/2 in the other"),
         (["r.tsv", "-o", "there.pdf"], "there.pdf exists; choose another name, or ask to overwrite"),
         (["r.tsv"], "-o/--out"),
+        (["strange.tsv", "--votes", "-o", "f.pdf"], "strange is a log of another program, which has no votes to show"),
     ],
 )
 def test_mistakes(

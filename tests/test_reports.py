@@ -17,6 +17,7 @@ from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from intrs.reports import page as page_module
 from intrs.reports.provenance import repeat
 from intrs.reports.runs import open_runs, paper, paper_curves, table_radii
 from intrs.reports.tables import text
-from intrs.reports.words import assumptions, cautions, findings, headline, meaning
+from intrs.reports.words import assumptions, cautions, findings, headline, meaning, votes_are_estimates
 from intrs.request import REQUESTS
 from intrs.votes import Samples, noisy_images
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from intrs.progress import Progress
+    from intrs.results import Row
 
 IMAGES = 48
 HOSTILE = "<img src=x onerror=\"document.title='broken'\">&amp;'"
@@ -181,6 +183,75 @@ def test_the_curves_against_pandas(folder: Path, page: str, run: int, name: str)
                zip(points["all"]["part"], points["all"]["low"], points["all"]["high"], strict=True))  # fmt: skip
 
 
+def voted(path: Path, share: Fraction) -> int:
+    """Images whose true class has this share of the votes or more, by pandas."""
+    frame = pd.read_csv(path, delimiter="\t")
+    counts = [[int(c) for c in line.split(",")] for line in frame.counts]
+    return sum(Fraction(line[label], sum(line)) >= share for line, label in zip(counts, frame.label, strict=True))
+
+
+@pytest.mark.parametrize(("run", "name"), [(0, HOSTILE_FILE), (1, "wide.tsv")])
+def test_the_votes_against_pandas(folder: Path, run: int, name: str) -> None:
+    found = read_page(folder / "two.html")
+    data = found.json["votes-data"]
+    shares = [Fraction(share) / 100 for share in data["shares"]]
+    assert [shares[0], shares[-1]] == [Fraction(0), Fraction(1)]
+    assert shares == sorted(set(shares))
+    points = data["runs"][run]["points"]
+    assert points["part"] == [voted(folder / name, share) for share in shares]
+    assert len(set(points["part"])) > 5, "a run whose images differ"
+    cells = {c["data-share"]: c["value"] for c in found.cells if (c["run"], c["data-metric"]) == (run, "voted")}
+    assert list(cells) == ["1/10", "1/2", "9/10", "99/100", "1"]
+    for share, value in cells.items():
+        assert value == f"{100 * voted(folder / name, Fraction(share)) / IMAGES:.1f}"
+
+
+def test_the_axis_of_the_votes(folder: Path) -> None:
+    """Each share stands at its quantile; the ends are for what 300 samples cannot tell from no votes or all."""
+    data, normal = read_page(folder / "two.html").json["votes-data"], NormalDist()
+    last = len(data["shares"]) - 1
+    for k in range(1, last):
+        place = data["low"] + k * data["step"]
+        assert normal.inv_cdf(float(data["shares"][k]) / 100) == pytest.approx(place, abs=0.004)
+    high = data["low"] + last * data["step"]
+    assert normal.inv_cdf(299 / 300) < high < normal.inv_cdf(1 - 1 / 3000)
+    marks = {name: place for place, name in data["marks"]}
+    assert (marks["0 %"], marks["50 %"], marks["100 %"]) == (data["low"], 0, pytest.approx(high))
+    assert marks["99 %"] == pytest.approx(normal.inv_cdf(0.99), abs=1e-4)
+    assert "99.99 %" not in marks, "beyond the end"
+
+
+def test_the_words_on_votes(folder: Path, tmp_path: Path) -> None:
+    found = read_page(folder / "two.html").text
+    assert "How many votes the true class gets" in found
+    assert "A share of votes is an estimate, from 300 votes per image. The table" in found
+    fixed = write(tmp_path / "a.tsv", ROWS)
+    rows = [_adaptive(row, 50 if i else 100) for i, row in enumerate(ROWS)]
+    asked = write(tmp_path / "b.tsv", rows, with_fields(RUN, adaptive="n=100 radii=1/4 give_up=1/2"))
+    words = votes_are_estimates(open_runs([fixed, asked], ["A", "B"]))
+    assert "from 100 votes per image in A; 50 to 100 votes per image in B. Adaptive runs stop as soon as" in words
+    assert "more extreme than they are" in words
+
+
+def _adaptive(row: Row, n: int) -> Row:
+    """As an adaptive run may end it after n samples."""
+    counts = tuple(count * n // 100 for count in row.counts)
+    return replace(row, n=n, votes=counts[1], counts=counts, look=0, rule="spend-" + "0" * 16)
+
+
+def test_a_page_without_votes_says_nothing_of_them(folder: Path, tmp_path: Path) -> None:
+    """Logs of other programs, and the network itself; beside a run with votes they are left out."""
+    found = read_page(folder / "log.html")
+    assert found.json["votes-data"] == {"runs": []}
+    assert not [a for _, a in found.tags if a.get("id") in ("votes", "chart-votes")]
+    write(tmp_path / "p.tsv", predictions(ROWS), with_fields(prediction(RUN), sigma="0"))
+    assert 'id="votes"' not in page_module.page(open_runs([tmp_path / "p.tsv"]))
+    log = log_file(tmp_path / "l.tsv", ["0\t1\t1\t0.5\t1\t-"])
+    both = Page(page_module.page(open_runs([log, write(tmp_path / "r.tsv", ROWS)], ["L", "R"])))
+    assert [(run["number"], run["name"]) for run in both.json["votes-data"]["runs"]] == [(1, "R")]
+    assert {c["run"] for c in both.cells if c["data-metric"] == "voted"} == {1}
+
+
 def test_the_bars(folder: Path) -> None:
     frame = pd.read_csv(EXCERPT, delimiter="\t")
     found = (folder / "log.html").read_text()
@@ -234,6 +305,37 @@ def test_the_words_of_one_run(tmp_path: Path) -> None:
         assert expected in words, expected
     assert "proved for perturbations of one value" not in words
     assert cautions(entries) == []
+
+
+def norms(path: Path, dimension: int | None, **fields: Any) -> str:
+    """What the page says of other norms."""
+    entries = open_runs([write(path, ROWS, with_fields(RUN, **fields))])
+    return " ".join(words for words in assumptions(entries, dimension) if "other norms" in words)
+
+
+def test_other_norms(tmp_path: Path) -> None:
+    """The median of 0, 65024 and 65025 squared levels; every number is the largest that is covered."""
+    words = norms(tmp_path / "a.tsv", 3072)
+    assert "of at most r/√3,072 in each value (ℓ∞)" in words
+    assert "the median certificate here, of radius 0.999, that is 4 levels in each value (0.0180 of the" in words
+    assert words.endswith("or 254 levels in total, rounded down.")
+    assert 3072 * 4**2 <= 65024 < 3072 * 5**2
+    assert 254**2 <= 65024 < 255**2
+    assert 3072 * 180**2 * 255**2 <= 65024 * 10**8 < 3072 * 181**2 * 255**2
+    assert "one level in each value" in norms(tmp_path / "b.tsv", 65024)
+    assert "less than one level in each value" in norms(tmp_path / "c.tsv", 65025)
+    assert norms(tmp_path / "d.tsv", None) == "", "of how many values is not known"
+    assert norms(tmp_path / "e.tsv", 3072, bound="paper") == "", "not proved for perturbations of several values"
+
+
+def test_other_norms_of_several_runs_and_of_none(tmp_path: Path) -> None:
+    """63.75 levels are 4064 squared ones, rounded down."""
+    one, two = write(tmp_path / "a.tsv", ROWS), write(tmp_path / "b.tsv", [replace(r, idx=r.idx) for r in ROWS])
+    words = " ".join(assumptions(open_runs([one, two]), 3072))
+    assert "For radius 0.25 that is one level in each value (0.0045 of the pixel range), or 63 levels in total" in words
+    assert "other norms" not in " ".join(assumptions(open_runs([EXCERPT]), 3072)), "a log of another program"
+    predicted = open_runs([write(tmp_path / "p.tsv", predictions(ROWS), prediction(RUN))])
+    assert "other norms" not in " ".join(assumptions(predicted, 3072)), "predictions have no radius"
 
 
 def test_the_paper_s_bound_is_named(tmp_path: Path) -> None:
@@ -884,7 +986,7 @@ def test_strangers_words_are_escaped(folder: Path) -> None:
 def test_a_name_cannot_leave_the_json(tmp_path: Path) -> None:
     entries = open_runs([write(tmp_path / "r.tsv", ROWS)], ["</script><script>alert(1)</script><!--"])
     source = page_module.page(entries)
-    assert source.count("<script") == 4
+    assert source.count("<script") == 5
     assert Page(source).json["curves-data"]["runs"][0]["name"] == "</script><script>alert(1)</script><!--"
 
 
@@ -998,8 +1100,8 @@ def test_by_keyboard(opened: Browser) -> None:
     for _ in range(40):
         opened.press("Tab")
         seen.append(opened.run("document.activeElement.id || document.activeElement.className"))
-    wanted = ["skip", "chart", "run0", "run1", "paper0", "copy-markdown", "copy-latex", "intervals", "scroll",
-              "pick-run", "pick-class", "pick-kind", "pick-sort", "more"]  # fmt: skip
+    wanted = ["skip", "chart", "run0", "run1", "paper0", "chart-votes", "scroll", "copy-markdown", "copy-latex",
+              "intervals", "scroll", "pick-run", "pick-class", "pick-kind", "pick-sort", "more"]  # fmt: skip
     assert [name for name in seen if name in wanted][: len(wanted)] == wanted
 
     opened.run("document.getElementById('chart').focus()")
@@ -1071,11 +1173,13 @@ def test_copying(opened: Browser, folder: Path) -> None:
     opened.click("#copy-markdown")
     opened.wait("window.copied && document.getElementById('copied').textContent === 'Markdown copied'")
     head, rule, *rows = opened.run("window.copied").splitlines()
-    assert head.startswith("| run | σ | samples | images | ACR | CP | plain | r ≥ 0 | r ≥ 0.25 |")
+    assert head.startswith("| run | σ | samples | images | CP | plain | r ≥ 0 | r ≥ 0.25 |")
+    assert head.endswith(" | ACR |"), "easy images weigh most in it, so it comes last"
     assert rule.startswith("| --- | ---: |")
     found = read_page(folder / "two.html")
-    assert [row.split(" | ")[1:6] for row in rows] == [
-        [sigma, "300", str(IMAGES), f"{found.cell(run, 'acr'):.3f}", f"{found.cell(run, 'cp'):.1f}"]
+    cells = [row.removesuffix(" |").split(" | ") for row in rows]
+    assert [[*row[1:5], row[-1]] for row in cells] == [
+        [sigma, "300", str(IMAGES), f"{found.cell(run, 'cp'):.1f}", f"{found.cell(run, 'acr'):.3f}"]
         for run, sigma in enumerate(("0.25", "0.5"))
     ]
     opened.click("#intervals")
@@ -1186,6 +1290,56 @@ def test_curves_have_vertical_steps(opened: Browser) -> None:
     for d in opened.run("[...document.querySelectorAll('#chart path.line[data-run]')].map(p => p.getAttribute('d'))"):
         points = [tuple(map(float, point.split())) for point in d[1:].split("L")]
         assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(points)), "no slope"
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_the_votes_draw(browser: Browser, folder: Path, dark: bool, width: int) -> None:
+    """A line per run in vertical steps, half of the votes, marks that do not touch, and values when pointed at."""
+    browser.open(folder / "two.html", width=width, dark=dark)
+    lines = browser.run(
+        "[...document.querySelectorAll('#chart-votes path.line[data-run]')].map(p => p.getAttribute('d'))"
+    )
+    ticks = browser.run("[...document.querySelectorAll('#chart-votes line.axis')].map(t => +t.getAttribute('x1'))")
+    assert len(lines) == 2
+    for d in lines:
+        points = [tuple(map(float, point.split())) for point in d[1:].split("L")]
+        assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(points)), "no slope"
+        assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(points)), "never back, never up"
+        assert [points[0][0], points[-1][0]] == pytest.approx([min(ticks), max(ticks)], abs=0.1), "from end to end"
+    boxes = browser.run(
+        "[...document.querySelectorAll('#chart-votes text:not(.name)')].filter(t => t.textContent.endsWith('%'))"
+        ".map(t => t.getBoundingClientRect()).map(b => [b.left, b.right, Math.round(b.bottom)])"
+    )
+    axis = sorted(box for box in boxes if box[2] == max(box[2] for box in boxes))
+    assert len(axis) >= 5
+    assert all(a[1] < b[0] for a, b in pairwise(axis))
+    right = browser.run("document.getElementById('chart-votes').getBoundingClientRect().right")
+    assert axis[-1][1] <= right + 0.5, "paper would cut it off"
+    half = browser.run("+document.querySelector('#chart-votes .boundary').getAttribute('x1')")
+    zero = browser.run("[...document.querySelectorAll('#chart-votes text')].find(t => t.textContent === '50 %')"
+                       ".getAttribute('x')")  # fmt: skip
+    assert half == pytest.approx(float(zero))
+    browser.point("#chart-votes", 0.7)
+    (tip,) = browser.texts("#chart-votes .tip")
+    share = Fraction(re.match(r"([\d.]+) % of the votes or more", tip)[1]) / 100  # type: ignore[index]
+    assert Fraction(1, 2) < share < 1
+    for name, run in ((HOSTILE_FILE, 0), ("wide.tsv", 1)):
+        hits = voted(folder / name, share)
+        (line,) = browser.texts(f"#chart-votes .tip p[data-run='{run}']")
+        assert f"{100 * hits / IMAGES:.1f} % {hits} of {IMAGES}" in line.replace("\n", " ")
+    browser.run("document.getElementById('chart-votes').focus()")
+    browser.press("End")
+    assert browser.texts("#chart-votes .tip b") == ["all votes"]
+    assert browser.complaints == []
+
+
+@in_browser
+def test_the_legend_leaves_lines_out_of_both_charts(opened: Browser) -> None:
+    opened.click("#run0")
+    assert opened.run("[...document.querySelectorAll('#chart-votes path.line')].map(p => p.dataset.run)") == ["1"]
+    opened.click("#run0")
 
 
 @in_browser
@@ -1319,6 +1473,7 @@ def test_a_choice_of_sigma_where_runs_are_many(browser: Browser, tmp_path: Path)
     assert (browser.run(drawn), browser.run(legend)) == ([0, 2, 4, 6], 4 + 3)
     browser.click("#sigma input[value='0.5']")
     assert (browser.run(drawn), browser.run(legend)) == ([1, 3, 5], 3 + 3)
+    assert browser.run(drawn.replace("#chart", "#chart-votes")) == [1, 3, 5], "the choice is for both charts"
     browser.run("document.querySelector('#sigma input:checked').focus()")
     browser.press("ArrowLeft", 2)
     assert (browser.run(drawn), browser.run(legend)) == (list(range(7)), 7 + 6)
@@ -1353,6 +1508,7 @@ def test_only_predictions(browser: Browser, tmp_path: Path) -> None:
     report(str(tmp_path / "p.tsv"), "-o", str(tmp_path / "p.html"))
     browser.open(tmp_path / "p.html")
     assert browser.run("document.getElementById('curves').hidden")
+    assert browser.run("document.querySelectorAll('#chart-votes path.line').length") == 1, "they have votes"
     assert browser.complaints == []
 
 

@@ -523,6 +523,7 @@ def _add_plot(parser: Parser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="a .pdf, .svg or .png to write")
     parser.add_argument("--of", choices=("all", "answered"), default="all", help="images in the denominator (all)")
     parser.add_argument("--cp", action="store_true", help="add a picture of the images certified, right or wrong")
+    parser.add_argument("--votes", action="store_true", help="add a picture of the votes for the true class")
     parser.add_argument("--width", choices=("column", "page"), default="column", help="3.25 or 6.75 inches (column)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 

@@ -22,6 +22,7 @@ def plot(args: Namespace) -> int:
         labels=args.label,
         of=args.of,
         cp=args.cp,
+        votes=args.votes,
         width=args.width,
         paper=args.paper,
         overwrite=args.overwrite,

@@ -150,7 +150,7 @@ def _certified(run: dict[str, Any]) -> None:
         made.add_row(radius, f"{100 * right / run['images']:.1f} %", f"{100 * low:.1f} - {100 * high:.1f} %")
     print_table(made)
     if run["average_radius"] is not None:
-        print(f"average certified radius {run['average_radius']:.3f}; {run['answered']:,} images got an answer")
+        print(f"{run['answered']:,} images got an answer; average certified radius {run['average_radius']:.3f}")
 
 
 def _paragraphs(title: str, lines: Any) -> None:

@@ -42,13 +42,14 @@ class Answer:
     square: Fraction | None  # the certified radius squared, in units of the pixel range; None: abstained
     majority: int | None = None  # the class with most votes, whether or not that was enough; None: not recorded
     file: str = ""  # of the image, where results name files
+    vote_share: Fraction | None = None  # of the true class, or if that is not known of the chosen one; None: no votes
 
     @classmethod
     def of(cls, row: Row) -> Answer:
         """Of a line of a results file."""
         square = None if row.radius_sq is None else Fraction(row.radius_sq, PIXEL_RANGE**2)
         majority = top_class(row.counts) if any(row.counts) else None
-        return cls(row.idx, row.label, row.predict, square, majority, row.file or "")
+        return cls(row.idx, row.label, row.predict, square, majority, row.file or "", _vote_share(row))
 
     @property
     def correct(self) -> bool:
@@ -64,6 +65,20 @@ class Answer:
     def radius(self) -> float:
         """The certified radius as the largest float that does not exceed it; 0 for an abstention."""
         return 0.0 if self.square is None else _root_down(self.square)
+
+
+def _vote_share(row: Row) -> Fraction | None:
+    """The share of the estimation's votes for the true class: an estimate of p_A.
+
+    Without a label it is that of the class which selection chose from samples of its own. The class with most votes
+    would look surer than it is, since the same votes chose it; predictions, which have no selection, have only that.
+    """
+    total = sum(row.counts)
+    if not total:
+        return None
+    if row.label is None:
+        return Fraction(row.votes, total)
+    return Fraction(row.counts[row.label] if row.label < len(row.counts) else 0, total)
 
 
 def _root_down(square: Fraction) -> float:
@@ -112,8 +127,8 @@ class Results:
     def to_dataframe(self) -> Any:
         """A pandas DataFrame with one line per image: numbers as numbers, and missing values for abstentions.
 
-        Needs pandas. Columns are those of the results file without its `time`, which is `seconds` here, and
-        `certified`; results of other programs have fewer.
+        Needs pandas. Columns are those of the results file without its `time`, which is `seconds` here, with
+        `certified` and `vote_share`; results of other programs have fewer.
         """
         return show.dataframe(self)
 
@@ -214,11 +229,23 @@ class Results:
             return None
         return Share(sum(majority == label for majority, label in majorities), len(majorities))
 
+    def voted(self, share: Number) -> Share | None:
+        """Images whose true class got this share of the votes or more: the distribution of p_A over the images.
+
+        The share lies from 0 to 1; 0.9, "0.9" and "9/10" are the same. Without labels it is the share of the class that
+        was chosen. Votes estimate p_A: each image's is as exact as its samples are many. None if votes were not kept.
+        """
+        exact = share if isinstance(share, Fraction) else parse_fraction(share, "share")
+        if not 0 <= exact <= 1:
+            raise SettingsError(f"share: expected a share of the votes from 0 to 1, got {plain(exact)}")
+        return Share(len(self._voted) - bisect_left(self._voted, exact), len(self._voted)) if self._voted else None
+
     def average_radius(self) -> Mean | None:
         """ACR: the mean over all images of the certified radius, taken as 0 where the class is wrong or missing.
 
         None without images, and for an adaptive run: sampling stopped short of what could be certified. Without labels
-        it is the mean of the certified radii, whatever the class, and 0 for abstentions.
+        it is the mean of the certified radii, whatever the class, and 0 for abstentions. Easy images weigh far more in
+        it than hard ones; `certified_accuracy` and `voted` show both.
         """
         if not self.has_radii or (self.run and self.run.stages):
             return None
@@ -228,6 +255,10 @@ class Results:
     @cached_property
     def _squares(self) -> list[Fraction]:
         return sorted(answer.square for answer in self if answer.square is not None)
+
+    @cached_property
+    def _voted(self) -> list[Fraction]:
+        return sorted(answer.vote_share for answer in self if answer.vote_share is not None)
 
     @cached_property
     def _right(self) -> list[Fraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from fractions import Fraction
 from html import escape
@@ -154,6 +155,7 @@ def _of_rows(found: Results, pandas: Any) -> dict[str, Any]:
     if found.has_radii:
         columns["radius_sq"] = pandas.array([row.radius_sq for row in rows], dtype="Int64")
     columns |= {name: [getattr(row, name) for row in rows] for name in VOTES}
+    columns["vote_share"] = [math.nan if a.vote_share is None else float(a.vote_share) for a in found]
     columns["seconds"] = [seconds(row) for row in rows]
     if found.run and found.run.stages:
         columns |= {name: [getattr(row, name) for row in rows] for name in ("look", "rule")}

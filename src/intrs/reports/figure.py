@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from intrs.errors import IntrsError, ResultsError, SettingsError
 from intrs.reports.runs import curve, curve_step, fitting_curves, guess_paper, have_labels, paper_curves, shown_at_first
+from intrs.reports.voting import Axis, distribution, with_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ WIDTHS = {"column": 3.25, "page": 6.75}  # inches, of the usual two-column confe
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a6f00", "#000000")
 GREY = "#5d636b"
 DOTS_PER_INCH = 300
+APART = 0.8  # units of Phi^-1 between marks of a share of votes, for words such as 99.9 %
 YLABEL = {
     "all": "certified accuracy",
     "answered": "certified accuracy of the answered",
@@ -64,17 +66,20 @@ def figure(
     *,
     measure: Measure = "all",
     cp: bool = False,
+    votes: bool = False,
     width: str = "column",
     which: str = "auto",
 ) -> bytes:
-    """The figure as a file's bytes. cp adds a second picture: images certified, correct or wrong."""
+    """The figure as a file's bytes. cp adds a picture: images certified, correct or wrong; votes one of their votes."""
     check_format(suffix)
     if predictions := [entry.name for entry in entries if not entry.results.has_radii]:
         raise ResultsError(f"{predictions[0]} is a run of predictions, which have no radius; a report shows it")
     measures: list[Measure] = [measure, "certified"] if cp else [measure]
     if not have_labels(entries):
         measures = ["certified"]
-    return _saved(lambda: drawn(entries, measures, width, which), suffix)
+    if votes and not with_votes(entries):
+        raise ResultsError(f"{entries[0].name} is a log of another program, which has no votes to show")
+    return _saved(lambda: drawn(entries, measures, width, which, votes=votes), suffix)
 
 
 def simple_figure(lines: Sequence[Line], xlabel: str, ylabel: str, suffix: str) -> bytes:
@@ -98,9 +103,12 @@ def _saved(draw: Callable[[], Figure], suffix: str) -> bytes:
     return buffer.getvalue()
 
 
-def drawn(entries: Sequence[Entry], measures: Sequence[Measure], width: str, which: str) -> Figure:
-    """The figure for matplotlib: one picture per measure."""
-    return _pictures([partial(_draw, entries=entries, measure=measure, which=which) for measure in measures], width)
+def drawn(
+    entries: Sequence[Entry], measures: Sequence[Measure], width: str, which: str, *, votes: bool = False
+) -> Figure:
+    """The figure for matplotlib: one picture per measure, and one of the votes."""
+    draws = [partial(_draw, entries=entries, measure=measure, which=which) for measure in measures]
+    return _pictures([*draws, *([partial(_draw_votes, entries=entries)] if votes else [])], width)
 
 
 def _pictures(draws: Sequence[Callable[[Axes], None]], width: str) -> Figure:
@@ -124,11 +132,29 @@ def _draw(ax: Axes, entries: Sequence[Entry], measure: Measure, which: str) -> N
     step = curve_step(entries)
     for i, entry in enumerate(entries):
         shares = curve(entry, measure, step)
-        name = entry.name + ("" if entry.results.complete else " (unfinished)")
-        _draw_line(ax, i, name, [float(k * step) for k in range(len(shares))], shares, steps=True)
+        _draw_line(ax, i, _name(entry), [float(k * step) for k in range(len(shares))], shares, steps=True)
     if measure != "certified":
         _draw_paper(ax, entries, which)
     _frame(ax, r"certified $\ell_2$ radius", YLABEL[measure] if have_labels(entries) else "certified")
+
+
+def _draw_votes(ax: Axes, entries: Sequence[Entry]) -> None:
+    """As on the page: the axis is Phi^-1 of a share of votes, and names the shares."""
+    found = with_votes(entries)
+    axis = Axis.of([entry for _, entry in found])
+    for i, entry in found:
+        _draw_line(ax, i, _name(entry), axis.units, distribution(entry, axis), steps=True)
+    _frame(ax, f"votes for the {'true' if have_labels(entries) else 'chosen'} class", "share of images")
+    marks: list[tuple[float, str]] = []
+    for unit, name in axis.marks:
+        marks += [(unit, name)] if all(abs(unit - other) >= APART for other, _ in marks) else []
+    ax.set_xticks(*zip(*marks, strict=True))
+    ax.set(xlim=(axis.units[0], axis.units[-1]), ylim=(0, 1))
+    ax.vlines(0, 0, 1, color=GREY, linewidth=0.7, linestyle=":")  # half of the votes
+
+
+def _name(entry: Entry) -> str:
+    return entry.name + ("" if entry.results.complete else " (unfinished)")
 
 
 def _draw_line(

@@ -24,19 +24,22 @@ from intrs.reports.runs import (
     have_labels,
     paper,
     paper_curves,
+    points,
     shown_at_first,
+    sigma_text,
 )  # fmt: skip
 from intrs.reports.tables import bars, table, text
+from intrs.reports.voting import as_data as votes_data
+from intrs.reports.voting import section as votes_section
 from intrs.reports.words import assumptions, brief, cautions, findings, headline, meaning, motto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from intrs.metrics import Share
     from intrs.reports.curves import LearningCurve
     from intrs.reports.runs import Entry
 
-SCRIPT = ("base", "chart", "curves", "training", "table", "images", "start")
+SCRIPT = ("base", "chart", "curves", "votes", "training", "table", "images", "start")
 
 
 def page(
@@ -61,6 +64,8 @@ def page(
         **_of_labels(labelled=have_labels(entries)),
         cautions=_cautions(entries),
         paper_note=text(_paper_note(which)),
+        votes=votes_section(entries),
+        votes_data=_json(votes_data(entries)),
         bars=bars(entries),
         table=table(entries),
         training=section(curves, entries),
@@ -159,8 +164,8 @@ def _curves(entries: Sequence[Entry], which: str) -> dict[str, Any]:
         "step": float(step),
         "runs": [
             {
-                "number": number, "name": entry.name, "sigma": _sigma(entry),
-                "measures": {m: _points(curve(entry, m, step)) for m in MEASURES},
+                "number": number, "name": entry.name, "sigma": sigma_text(entry),
+                "measures": {m: points(curve(entry, m, step)) for m in MEASURES},
             }
             for number, entry in drawn
         ],
@@ -172,17 +177,3 @@ def _curves(entries: Sequence[Entry], which: str) -> dict[str, Any]:
             for c in fitting
         ],
     }  # fmt: skip
-
-
-def _sigma(entry: Entry) -> str | None:
-    return None if entry.sigma is None else plain(entry.sigma)
-
-
-def _points(shares: Sequence[Share]) -> dict[str, list[float]]:
-    intervals = [share.interval or (0.0, 0.0) for share in shares]
-    return {
-        "part": [share.part for share in shares],
-        "whole": [shares[0].whole],
-        "low": [round(low, 4) for low, _ in intervals],
-        "high": [round(high, 4) for _, high in intervals],
-    }

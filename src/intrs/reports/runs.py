@@ -135,6 +135,22 @@ def curve(entry: Entry, measure: Measure, step: Fraction) -> list[Share]:
     return [entry.measure(measure, k * step) for k in range(int(entry.results.largest / step) + 2)]
 
 
+def points(shares: Sequence[Share]) -> dict[str, list[float]]:
+    """A curve as the page's script draws it."""
+    intervals = [share.interval or (0.0, 0.0) for share in shares]
+    return {
+        "part": [share.part for share in shares],
+        "whole": [shares[0].whole],
+        "low": [round(low, 4) for low, _ in intervals],
+        "high": [round(high, 4) for _, high in intervals],
+    }
+
+
+def sigma_text(entry: Entry) -> str | None:
+    """The noise by which the page groups runs, if it is known."""
+    return None if entry.sigma is None else plain(entry.sigma)
+
+
 # --- The paper -------------------------------------------------------------------------------------------------------
 
 

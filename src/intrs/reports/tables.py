@@ -30,17 +30,16 @@ def table(entries: Sequence[Entry]) -> str:
     """One line per run; the shares at radii are there for every measure, and the page shows one of them."""
     radii = table_radii(entries)
     head = "".join(f'<th scope="col">{name}</th>' for name in ("run", "σ", "samples", "images"))
-    head += "".join(
-        f'<th scope="col"><abbr title="{long}">{short}</abbr></th>'
-        for short, long in (
-            ("ACR", "average certified radius"),
-            ("CP", "certified percentage: images that got an answer"),
-            ("plain", "images whose class with most votes is correct, abstentions or not"),
-        )
-    )
+    head += _abbreviated("CP", "certified percentage: images that got an answer")
+    head += _abbreviated("plain", "images whose class with most votes is correct, abstentions or not")
     head += "".join(f'<th scope="col" class="at">r ≥ {plain(radius)}</th>' for radius in radii)
+    head += _abbreviated("ACR", "average certified radius, in which easy images weigh most")
     rows = "".join(_line(i, entry, radii) for i, entry in enumerate(entries))
     return f'<table id="numbers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _abbreviated(short: str, long: str) -> str:
+    return f'<th scope="col"><abbr title="{long}">{short}</abbr></th>'
 
 
 def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
@@ -51,10 +50,10 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
         f'<td><span class="value">{plain(run.noise.sigma)}</span></td>' if run else NOTHING,
         f'<td class="words"><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
-        _mean(found.average_radius() if found.has_radii else None, "acr"),
         f'<td data-metric="cp">{share_html(found.answered())}</td>',
         f'<td data-metric="plain">{share_html(votes)}</td>' if votes else NOTHING,
         *(_at(entry, radius) for radius in radii),
+        _mean(found.average_radius() if found.has_radii else None, "acr"),
     ]
     return f'<tr data-run="{number}">{"".join(cells)}</tr>'
 

@@ -144,6 +144,42 @@ def _in_floats(names: Sequence[str], runs: int) -> str:
     )
 
 
+# --- Votes -----------------------------------------------------------------------------------------------------------
+
+
+def votes_mean(*, labelled: bool) -> str:
+    """What the curves of votes show, and why their axis is stretched."""
+    whose, how = ("true", "is right about") if labelled else ("chosen", "gives this class to")
+    return (
+        f"Share of images whose {whose} class gets at least the share of votes on the axis. That share of votes, p_A "
+        f"in papers, is how often the network {how} noisy copies of the image. The axis is stretched towards its ends, "
+        "as radii are: given enough samples, 84 % of the votes make a radius of about σ, 97.7 % one of 2σ, and "
+        "99.87 % one of 3σ."
+    )
+
+
+def votes_are_estimates(entries: Sequence[Entry]) -> str:
+    """How exact the shares of votes are."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        groups[_counted(entry.results)].append(entry.name)
+    counts = "; ".join(f"{found} in {_list(names)}" if len(groups) > 1 else found for found, names in groups.items())
+    early = (
+        " Adaptive runs stop as soon as the votes are clear enough: their shares are less exact, for some images more "
+        "so than for others, and tend to look more extreme than they are."
+    )
+    adaptive = any(entry.run and entry.run.stages for entry in entries)
+    return (
+        f"A share of votes is an estimate, from {counts}.{early if adaptive else ''} The table has percent of images, "
+        "with 95 % intervals."
+    )
+
+
+def _counted(found: Results) -> str:
+    counts = sorted({row.n for row in found.rows})
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1]))) + " votes per image"
+
+
 # --- What it rests on ------------------------------------------------------------------------------------------------
 
 
@@ -154,13 +190,14 @@ def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
     foreign = [entry.name for entry in entries if not entry.run]
     return [
         *(_of_certificates(certified, dimension) if certified else []),
+        *(_in_other_norms(entries, certified, dimension) if dimension else []),
         *(_of_predictions(runs) if len(certified) < len(runs) else []),
         *(_of_own_runs(runs, entries) if runs else []),
         *([_of_foreign(foreign)] if foreign else []),
         "Intervals are at 95 % and about the images, which are a sample: other images from the same source would give "
         "other numbers. Shares have the interval of Clopper and Pearson, which is exact; the average radius has the "
         f"normal interval, given for {FEWEST_FOR_NORMAL} images or more. The bands around the curves hold at each "
-        "radius separately.",
+        "place of the axis separately.",
     ]
 
 
@@ -204,6 +241,41 @@ def _example(radius: Fraction, dimension: int) -> str:
         f"Radius {plain(radius)} covers, for example, one value changed by {math.isqrt(square)} levels, "
         f"and {values} changed by one level each."
     )
+
+
+def _in_other_norms(entries: Sequence[Entry], runs: Sequence[Run], dimension: int) -> list[str]:
+    """What follows for two other norms (docs/report.md), for a typical radius; nothing where the bound is not for all.
+
+    Integers decide: of d values that change by k each the squared length is d k^2, and no length exceeds the sum of its
+    parts.
+    """
+    if not runs or any(run.bound == "paper" for run in runs):
+        return []
+    name, square = _typical(entries)
+    each = math.isqrt(square // dimension)
+    levels = "less than one level" if not each else "one level" if each == 1 else f"{each} levels"
+    return [
+        f"In other norms, with {dimension:,} values per image: a certificate of radius r covers every such change "
+        f"of at most r/√{dimension:,} in each value (ℓ∞), and all whose sizes add up to at most r (ℓ1). For {name} "
+        f"that is {levels} in each value ({_root(square, 4, dimension)} of the pixel range), or {math.isqrt(square)} "
+        "levels in total, rounded down."
+    ]
+
+
+def _typical(entries: Sequence[Entry]) -> tuple[str, int]:
+    """A radius in squared pixel levels, and its name: of one run that which half of its certificates reach."""
+    rows = entries[0].results.rows if len(entries) == 1 else ()
+    squares = sorted(row.radius_sq for row in rows if row.radius_sq is not None)
+    if not squares:
+        return "radius 0.25", math.floor(Fraction(PIXEL_RANGE, 4) ** 2)
+    median = squares[(len(squares) - 1) // 2]
+    return f"the median certificate here, of radius {_root(median, 3)},", median
+
+
+def _root(square: int, digits: int, parts: int = 1) -> str:
+    """The root of squared pixel levels over so many parts, in units of the pixel range, rounded down."""
+    whole = math.isqrt(square * 100**digits // (parts * PIXEL_RANGE**2))
+    return f"{whole // 10**digits}.{whole % 10**digits:0{digits}}"
 
 
 def _of_predictions(runs: Sequence[Run]) -> list[str]:

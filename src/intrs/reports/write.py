@@ -130,6 +130,7 @@ def plot(
     labels: Sequence[str] = (),
     of: Denominator = "all",
     cp: bool = False,
+    votes: bool = False,
     width: str = "column",
     paper: str = "auto",
     overwrite: bool = False,
@@ -138,7 +139,7 @@ def plot(
 
     results, join, labels, paper: as for `report`. out: a .pdf, .svg or .png; without it an SVG is only returned.
     of: the images in the denominator, "all" or "answered"; cp: add a picture of the images certified, right or wrong;
-    width: "column" or "page", 3.25 or 6.75 inches.
+    votes: add a picture of the votes for the true class; width: "column" or "page", 3.25 or 6.75 inches.
     Returns the figure, with its bytes.
     """
     path = _target(out, results, overwrite=overwrite)
@@ -149,7 +150,7 @@ def plot(
     ):  # fmt: skip
         _check_choice(name, value, choices)
     entries = open_runs(results, labels, joined=join)
-    made = figure(entries, form, measure=of, cp=cp, width=width, which=paper)
+    made = figure(entries, form, measure=of, cp=cp, votes=votes, width=width, which=paper)
     if path:
         write_whole(path, made)
     return Plot(made, form, path, tuple(entry.name for entry in entries), tuple(unfinished(entries)))

@@ -1,5 +1,6 @@
 // A chart is drawn anew whenever something changes. Its view, a function, says what there is to draw now:
-//   x, y        axes: low, high, text(value) of a tick; x has a label, and whole if only whole numbers make sense
+//   x, y        axes: low, high, text(value) of a tick; x has a label, and whole if only whole numbers make sense, or
+//               marks: the values that may have a tick, the most important first
 //   shapes(f)   elements to draw, f turning values into pixels by f.x and f.y
 //   lines(f)    what carries a name: name, kind, points in pixels
 //   words       boxes of words that shapes drew, which names must not cover
@@ -7,6 +8,7 @@
 //   dots(k, f)  [y in pixels, kind] of what is at the place;  tip(k)  what is said of it, a heading and paragraphs
 
 const NARROW = 560;  // pixels
+const APART = 46;  // pixels between marks, for words such as 99.9 %
 const path = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
 
 function chart(node, view) {
@@ -93,6 +95,11 @@ function ticks({ low, high, whole }, most) {
   return made;
 }
 
+// As many of an axis's own marks as have room beside each other.
+function roomy(f, marks) {
+  return marks.reduce((kept, mark) => (kept.every((other) => Math.abs(f.x(other) - f.x(mark)) >= APART) ? [...kept, mark] : kept), []);
+}
+
 function axes(f) {
   const { box } = f, made = [];
   for (const value of ticks(f.axis.y, 5)) {
@@ -102,11 +109,12 @@ function axes(f) {
       svg("text", { x: box.left - 8, y: y + 4, "text-anchor": "end" }, f.axis.y.text(value)),
     );
   }
-  for (const value of ticks(f.axis.x, Math.max(3, Math.floor(f.width / 80)))) {
-    const x = f.x(value);
+  const { marks } = f.axis.x;
+  for (const value of marks ? roomy(f, marks) : ticks(f.axis.x, Math.max(3, Math.floor(f.width / 80)))) {
+    const x = f.x(value), text = f.axis.x.text(value), ends = x + 3.6 * text.length > f.width;  // paper would cut it off
     made.push(
       svg("line", { class: "axis", x1: x, x2: x, y1: box.bottom, y2: box.bottom + 5 }),
-      svg("text", { x, y: box.bottom + 19, "text-anchor": "middle" }, f.axis.x.text(value)),
+      svg("text", { x: ends ? f.width : x, y: box.bottom + 19, "text-anchor": ends ? "end" : "middle" }, text),
     );
   }
   const middle = (box.left + box.right) / 2;

@@ -10,10 +10,10 @@ const radiusText = (k) => (k * curves.step).toFixed(Math.max(decimals, 2));
 const isNumber = (x) => x !== undefined;
 const ofSigma = (curve) => state.sigma === "all" || curve.sigma === state.sigma;
 
-// The runs that are drawn now, as points of the chosen measure.
-function runs() {
-  return curves.runs.filter((run) => ofSigma(run) && !state.hidden.has("run" + run.number)).map((run) => {
-    const points = run.measures[state.measure], whole = points.whole[0];
+// The runs that are drawn now, each with its points.
+function drawn(list, pointsOf) {
+  return list.filter((run) => ofSigma(run) && !state.hidden.has("run" + run.number)).map((run) => {
+    const points = pointsOf(run), whole = points.whole[0];
     const share = (part) => (whole ? part / whole : 0);
     return { ...run, ...points, whole, values: points.part.map(share), kind: kindOfLine(run.number) };
   });
@@ -24,11 +24,14 @@ function papers() {
   return curves.paper.filter((curve, i) => ofSigma(curve) && !state.hidden.has("paper" + i));
 }
 
-// A share holds up to the radius at which it was counted, so every step goes straight down, and never too far right.
-const along = (f, shares) => shares.flatMap((share, k) => [...(k ? [[f.x((k - 1) * curves.step), f.y(share)]] : []), [f.x(k * curves.step), f.y(share)]]);
+// A share holds up to the place at which it was counted, so every step goes straight down, and never too far right.
+function along(f, shares) {
+  const x = (k) => f.x(f.axis.x.low + k * f.step);
+  return shares.flatMap((share, k) => [...(k ? [[x(k - 1), f.y(share)]] : []), [x(k), f.y(share)]]);
+}
 
 function curvesView() {
-  const shown = runs(), paper = papers();
+  const shown = drawn(curves.runs, (run) => run.measures[state.measure]), paper = papers();
   const right = Math.max(0.1, ...shown.map((run) => (run.values.length - 1) * curves.step), ...paper.flatMap((curve) => curve.radii));
   const top = Math.max(0.1, ...shown.flatMap((run) => run.high), ...paper.flatMap((curve) => curve.values));
   return {
@@ -112,7 +115,8 @@ function startSigmas(choose) {
 
 function startCurves() {
   if (!curves.runs.length) $("curves").hidden = true;
-  const draw = chart($("chart"), curvesView);
+  const draws = [chart($("chart"), curvesView), ...(votes.runs.length ? [chart($("chart-votes"), votesView)] : [])];
+  const draw = () => draws.forEach((each) => each());
   const chooseSigma = () => { drawLegend(draw); draw(); };
   function chooseMeasure() {
     state.measure = document.querySelector("input[name=measure]:checked").value;
