@@ -298,7 +298,7 @@ def compare_precision(collected: Collected, certifier: Certifier, precision: str
         for n, row in zip(used, votes, strict=True)
     )
     print(
-        f"precision {precision}: {np.mean(used):,.0f} samples an image, {certifier.n / np.mean(used):.2f} x fewer; "
+        f"precision {precision}: {np.mean(used):,.0f} samples per image, {certifier.n / np.mean(used):.2f} x fewer; "
         f"average radius lower by {100 * (1 - kept / total):.2f} %, an image's by {100 * mean:.2f} % on average and "
         f"{100 * worst:.2f} % at most where it is 0.05 or more; {missing} certified images lost"
     )

@@ -109,7 +109,7 @@ def best_of(row: Row, seconds: float) -> Settings:
     if not speeds:
         raise EngineError(failures[0])
     best = max(speeds, key=speeds.__getitem__)
-    say(f"{row.label}: best at batch {best.batch}, {best.streams} at once ({speeds[best]:.0f} a second)")
+    say(f"{row.label}: best at batch {best.batch}, {best.streams} at once ({speeds[best]:.0f} per second)")
     return best
 
 

@@ -84,7 +84,7 @@ def threads(found: Results) -> list[str]:
 
 
 def samples(found: Results) -> list[str]:
-    head = ["seconds", f"{found['few']:,} samples", f"{found['many']:,} samples", "time a sample, many over few"]
+    head = ["seconds", f"{found['few']:,} samples", f"{found['many']:,} samples", "time per sample, many over few"]
     row = ["intrs", spread(found["seconds_few"], 2), spread(found["seconds_many"], 2), spread(found["relative"], 3)]
     return table(head, [row])
 
@@ -123,7 +123,7 @@ def stages(found: Results) -> list[str]:
         ]
         for k, r in kernels.items()
     ]
-    lines = table(["microseconds a sample, 1 thread", "everything", "without network", "share"], rows)
+    lines = table(["microseconds per sample, 1 thread", "everything", "without network", "share"], rows)
     if "no_profile" in found:
         return [*lines, f"No profile: {found['no_profile']}.", ""]
     names = dict.fromkeys(stage for row in kernels.values() for stage in row["profile"])

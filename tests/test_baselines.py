@@ -296,7 +296,7 @@ def test_the_two_kinds_of_runs_have_names_of_their_own(intrs: Intrs, here: Path)
     [
         (
             "float.onnx tiny.npz",
-            "it is a float model, which discrete noise and integers cannot run; continuous noise",
+            "it is a float model, which discrete noise and integers cannot run; quantize it first",
         ),
         ("float.onnx tiny.npz --noise continuous --kernels scalar", "kernels = scalar is for integers"),
         ("float.onnx tiny.npz --noise continuous --bound paper", "the paper's bound is for discrete noise"),

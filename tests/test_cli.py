@@ -112,7 +112,8 @@ def test_predict(intrs: Intrs, here: Path) -> None:
     assert (run.command, run.request.n, run.n0) == ("predict", 1000, 0)
     assert {row.radius for row in rows} == {"0.0"}
     assert any(row.correct for row in rows)
-    assert "fewest that decide" in out
+    assert "decide if all others are for one class" in out
+    assert "\nanswered: " in out
     assert intrs("verify", "p.tsv")[0] == 0
 
 

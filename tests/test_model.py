@@ -153,8 +153,9 @@ def test_a_network_has_its_own_quantiser(path: Path) -> None:
     [
         (
             "resnet20-sigma0.52",
-            r"no such file, .* did you mean resnet20-sigma0\.5\?; models that ship .*resnet8-sigma0",
+            r"no such file, .* did you mean resnet20-sigma0\.5\? Models that ship .*resnet8-sigma0",
         ),
+        ("resnet20", r"did you mean resnet20-sigma0\.25\? Models that ship"),
         ("nothing like it", r"nothing like it: no such file, and no model of that name; models that ship"),
         ("", "expected the name of a model, the path of a file or a Network, got ''"),
         ("a\0b", "no such file"),

@@ -73,15 +73,17 @@ def test_prose_is_told_from_the_rest() -> None:
 
 # A habit to drop: "an image" for "per image" after a number of something.
 TELEGRAPH = re.compile(
-    r"\b(samples|images|votes|bytes|lines|copies|threads|ms|µs|us|s) an? "
-    r"(image|sample|class|run|second|channel|thread|radius|element|epoch)\b"
+    r"\b(samples|images|votes|bytes|lines|copies|threads|ms|µs|us|s|mean|one|score|factor|products) an? "
+    r"(image|sample|class|run|second|(output )?channel|thread|radius|element|epoch|instruction|vector|row|engine)\b"
 )
 
 
 def test_prose_says_per() -> None:
     assert TELEGRAPH.search("100 samples an image")
     assert not TELEGRAPH.search("ten times a second, and it certifies a class")
-    found = [f"{page.relative_to(ROOT)}:{number}: {line}" for page in find_pages("docs")
+    assert TELEGRAPH.search("one scale, or one an output channel")
+    pages = [page for folder in (".", "docs", "bench", "proofs", "redteam", "web") for page in find_pages(folder)]
+    found = [f"{page.relative_to(ROOT)}:{number}: {line}" for page in pages
              for number, line in prose(page.read_text("utf-8")) if TELEGRAPH.search(line)]  # fmt: skip
     assert not found
 

@@ -78,7 +78,7 @@ def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = (
     if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
         raise ResultsError(f"{path} is what is to be read; choose another name")
     if path.exists() and not (overwrite and path.is_file()):
-        raise ResultsError(f"{path} exists; choose another name, or ask to overwrite the file")
+        raise ExistsError(f"{path} exists; choose another name, or ask to overwrite the file")
     if not path.parent.is_dir():
         raise ResultsError(f"{path}: there is no folder {path.parent}")
 
@@ -86,7 +86,7 @@ def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = (
 def check_new_folder(path: Path, mark: str, *, overwrite: bool = False) -> None:
     """The same for a folder of files, which are written anew one by one; it is known again by the file `mark`."""
     if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (overwrite and (path / mark).is_file()))):
-        raise ExistsError(f"{path} exists; choose another folder, or ask to overwrite one that was written so")
+        raise ExistsError(f"{path} exists; choose another folder, or ask to overwrite it, if the same command wrote it")
     if not path.parent.is_dir():
         raise ResultsError(f"{path}: there is no folder {path.parent}")
 

@@ -329,8 +329,9 @@ def opened_network(model: Model, request: Request, noise: Noise) -> Network | Fl
         return model.engine(request.pixels, request.mean, request.std, request.threads)
     if not model.is_quantized:
         raise ModelError(
-            f"{model.name}: it is a float model, which {noise.kind} noise and integers cannot run; continuous noise "
-            "certifies it by the classical method, in floats (docs/baselines.md), or quantize it (docs/onnx.md)"
+            f"{model.name}: it is a float model, which {noise.kind} noise and integers cannot run; quantize it first "
+            "(`intrs quantize`, docs/quantize.md), or take continuous noise: the classical method, in floats "
+            "(docs/baselines.md)"
         )
     return model.network(request.pixels, request.mean, request.std, request.dialect)
 

@@ -50,7 +50,8 @@ class Verified:
             f" (the run is unfinished: {self.planned} images were planned)" if self.lines < self.planned else ""
         )
         counted = f"the votes of {self.counted} counted again"
-        return f"{self.path}: {self.lines} lines checked, {counted}: all equal{unfinished}"
+        lines = "1 line" if self.lines == 1 else f"{self.lines} lines"
+        return f"{self.path}: {lines} checked, {counted}: all equal{unfinished}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ SHORT_RUN_IMAGES = 10
 INTEGER_LAWS = ("discrete", "rounded")
 LAWS = (*INTEGER_LAWS, "continuous")
 PORT = 8000  # of `intrs web --serve`
+KERNELS = "set of inner loops, such as avx2 or scalar; all give the same bits (the fastest of this machine)"
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
 R = TypeVar("R", bound=Request)
@@ -130,12 +131,13 @@ GROUPS = {
     "Research": ("attack", "reproduce"),
 }
 EPILOG = """Examples:
-  intrs certify                                        ten images that ship, within seconds
+  intrs certify                                        ten bundled images, within seconds
   intrs certify model.tflite images/ --sigma 0.25      your own network and images
   intrs report run.tsv -o report.html                  one page about a run
 
 The same command continues what was interrupted; --overwrite begins anew.
 -q prints errors only, --json prints one object for scripts.
+`intrs --version` prints the version.
 Completion of commands and options: eval "$(intrs --completion bash)"
 
 Environment:
@@ -157,7 +159,7 @@ class Program(Parser):
             lines = [textwrap.fill(words[n], 79, initial_indent=f"  {n}".ljust(width), subsequent_indent=" " * width)
                      for n in names if n in words]  # fmt: skip
             parts.append("\n".join([f"{group}:", *lines, ""]))
-        parts.append(f"`{self.prog} COMMAND --help` says what a command takes; `{self.prog} --version` the version.\n")
+        parts.append(f"`{self.prog} COMMAND --help` says what a command takes, with defaults in brackets.\n")
         return "\n".join([*parts, EPILOG, ""])
 
 
@@ -170,12 +172,12 @@ def _parser() -> Parser:
     parser.add_argument("--completion", action=Completion, choices=SHELLS, help=words)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for command in REQUESTS:
-        short = f"Without any argument: {SHORT_RUN_IMAGES} images that ship, {SHORT_RUN[command]:,} samples each."
+        short = f"Without any argument: {SHORT_RUN_IMAGES} bundled images, {SHORT_RUN[command]:,} samples each."
         words = f"{WORDS[command]}. {short}"
         _add_run(commands.add_parser(command, help=WORDS[command], description=words), command)
     words = "Recompute the votes and radii of a results file; exit code 1 at the first difference"
     _add_verify(commands.add_parser("verify", help=words, description=words + "."))
-    words = "Put the parts of a run together that --shard or --first made, on any machines"
+    words = "Join the parts of a run that --shard or --first made, on any machines, into one results file"
     _add_merge(commands.add_parser("merge", help=words, description=words + "."))
     words = "Show a model's layers, sizes, accumulator bounds, kernels and identity"
     _add_info(commands.add_parser("info", help=words, description=words + "."))
@@ -197,7 +199,7 @@ def _parser() -> Parser:
     _add_quantize(commands.add_parser("quantize", help=words, description=words + "."))
     words = "Attack a network or its smoothed form by PGD on the integer grid (extra `train`)"
     _add_attack(commands.add_parser("attack", help=words, description=words + "; the same command continues a run."))
-    words = "Run the paper's experiments from one plan and lay the results beside its numbers"
+    words = "Run the experiments of the paper (Lin et al., ICCV 2021) from one plan, and compare with its numbers"
     _add_reproduce(commands.add_parser("reproduce", help=words, description=words + "; the same command continues."))
     words = "List the data sets that are known by name; with a NAME, fetch one, check it and store it"
     _add_data(commands.add_parser("data", help=words, description=words + "."))
@@ -245,11 +247,11 @@ def _add_run(parser: Parser, command: str) -> None:
         )
         _add_adaptive(parser, "take only as many samples as the answer needs; --n is the most")
     _add_images(parser)
-    words = "make image files fit the model: resize (may distort), or scale and crop to the centre (neither)"
+    words = "make image files fit the model: resize (may distort), or scale and crop to the centre (left as they are)"
     parser.add_argument("--fit", default=Request.fit, metavar="resize|crop", help=words)
-    words = "names of the model's classes in the order of its outputs, or a file with one per line (its card's)"
+    words = "names of the model's classes in the order of its outputs, or a file with one per line (those of its card)"
     parser.add_argument("--names", type=_names, default=Request.names, metavar="N,N,...|FILE", help=words)
-    words = "the data's labels are the model's class numbers, whatever their names"
+    words = "take the data's labels as the model's class numbers, and do not compare names"
     parser.add_argument("--by-number", action="store_true", help=words)
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
@@ -289,14 +291,14 @@ def _add_merge(parser: Parser) -> None:
 
 def _add_info(parser: Parser) -> None:
     parser.set_defaults(call="info:info")
-    words = "look at a few of these images, with noise and without: how many are correct"
+    words = "classify a few of these images with and without noise, and say how many are correct"
     parser.add_argument("--data", metavar="DATA", help=words)
-    words = "the noise of these images, as a fraction of the pixel range (what the model says)"
+    words = "the noise of these images, as a fraction of the pixel range (recorded in the model)"
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument(
         "model", nargs="?", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs"
     )
-    parser.add_argument("--kernels", default="", metavar="NAME", help="kernel set (the fastest of this machine)")
+    parser.add_argument("--kernels", default="", metavar="NAME", help=KERNELS)
     _add_loader(parser)
 
 
@@ -308,7 +310,9 @@ def _add_export(parser: Parser) -> None:
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
     words = "tflite, onnx: images on which the file is compared with the model (pictures from a fixed seed)"
     parser.add_argument("--data", metavar="DATA", help=words)
-    words = "tflite, onnx: noise of these images; c, web: noise of the certificates (what the model says); web: S,S,..."
+    words = (
+        "tflite, onnx: noise of these images; c, web: noise of the certificates (recorded in the model); web: S,S,..."
+    )
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     _add_microcontroller(parser)
@@ -344,7 +348,13 @@ def _add_table(parser: Parser) -> None:
     _add_noise(parser, required=True)
     parser.add_argument("-n", "--n", type=_count, default=Certify.n, metavar="N", help=f"samples ({Certify.n})")
     _add_alpha(parser)
-    parser.add_argument("--dimension", type=_count, required=True, metavar="D", help="height x width x channels")
+    parser.add_argument(
+        "--dimension",
+        type=_count,
+        required=True,
+        metavar="D",
+        help="values per image: height x width x channels, such as 3072",
+    )
     _add_bound(parser)
     _add_adaptive(parser, "the tables of `certify --adaptive`: votes that accept or give up each radius, at each look")
     parser.add_argument("--text", action="store_true", help="print adaptive tables as text instead of writing a file")
@@ -423,7 +433,7 @@ def _add_quantize(parser: Parser) -> None:
     parser.set_defaults(call="quantize:quantize")
     parser.add_argument("model", metavar="MODEL", help="a float ONNX file, or a float network that ships with intrs")
     parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
-    words = "noise, as a fraction of the pixel range: 0.25 or 1/4 (what the model says)"
+    words = "noise, as a fraction of the pixel range: 0.25 or 1/4 (recorded in the model)"
     parser.add_argument("--sigma", metavar="S", help=words)
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="int8 ONNX file to write")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
@@ -432,8 +442,8 @@ def _add_quantize(parser: Parser) -> None:
     words = f"seed of the noise: 256 bits, decimal or 0x... ({quantization.SEED})"
     parser.add_argument("--seed", type=_seed, default=quantization.SEED, metavar="K", help=words)
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
-    words = "what the model's input is: pixels over 255, or pixels 0..255 (what the file, or mean and std, say)"
-    _add_loader(parser, words)
+    words = "what the model's input is: pixels / 255 (unit), pixels 0..255 (byte), or told by file, mean and std (auto)"
+    _add_pixels(parser, words)
 
 
 def _add_attack(parser: Parser) -> None:
@@ -458,7 +468,7 @@ def _add_attack(parser: Parser) -> None:
     )
     words = "take the gradients from this network and transfer the attack (MODEL itself)"
     parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
-    words = " (what the model says; 0: the network without smoothing)"
+    words = " (recorded in the model; 0: the network without smoothing)"
     _add_noise(parser, required=False, words=words, laws=LAWS)
     parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
     _add_alpha(parser)
@@ -531,10 +541,13 @@ def _add_plot(parser: Parser) -> None:
 def _add_results(parser: Parser) -> None:
     words = "results files, or logs of locuslab/smoothing and its descendants (.tsv, .tsv.xz)"
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=words)
-    parser.add_argument("--label", action="append", default=[], metavar="TEXT", help="name of a run, in their order")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="TEXT", help="name of a run; once per run, in their order"
+    )
     parser.add_argument("--join", action="store_true", help="take all files for parts of one run")
     papers = ("auto", "none", "cifar10", "caltech101")
-    parser.add_argument("--paper", choices=papers, default="auto", help="the paper's curves (by the data's name)")
+    words = "draw the curves of the paper (Lin et al., ICCV 2021) for these data (auto: by the data's name)"
+    parser.add_argument("--paper", choices=papers, default="auto", help=words)
 
 
 def _add_data(parser: Parser) -> None:
@@ -556,7 +569,7 @@ def _add_noise(
     parser: Parser,
     *,
     required: bool,
-    words: str = " (what the model says)",
+    words: str = " (recorded in the model)",
     laws: tuple[str, ...] = INTEGER_LAWS,
 ) -> None:
     words = "noise, as a fraction of the pixel range: 0.25 or 1/4" + ("" if required else words)
@@ -587,13 +600,13 @@ def _add_bound(parser: Parser) -> None:
         "--bound",
         choices=("sound", "paper"),
         default=Certify.bound,
-        help="what turns votes into a radius: a theorem (sound, the default) or the paper's formula (paper)",
+        help="what turns votes into a radius: a theorem (sound, the default) or the formula of Lin et al. 2021 (paper)",
     )
 
 
 def _add_adaptive(parser: Parser, words: str) -> None:
     parser.add_argument("--adaptive", action="store_true", help=words)
-    words = "adaptive: radii to decide (0,.25,.5,...)"
+    words = "adaptive: radii to decide (0 and every quarter: 0,.25,.5,...)"
     parser.add_argument("--radii", type=_list, default=Certify.radii, metavar="R,R,...", help=words)
     if parser.prog.endswith("certify"):
         words = "adaptive: sample until the radius is this close to what N samples could certify, such as 1%%"
@@ -604,9 +617,7 @@ def _add_adaptive(parser: Parser, words: str) -> None:
 
 def _add_engine(parser: Parser) -> None:
     parser.add_argument("--threads", type=_threads, default=Request.threads, metavar="T", help="threads (all cores)")
-    parser.add_argument(
-        "--kernels", default=Request.kernels, metavar="NAME", help="kernel set (the fastest of this machine)"
-    )
+    parser.add_argument("--kernels", default=Request.kernels, metavar="NAME", help=KERNELS)
 
 
 def _add_cluster(parser: Parser) -> None:
@@ -617,14 +628,23 @@ def _add_cluster(parser: Parser) -> None:
 
 
 def _add_device(parser: Parser) -> None:
-    words = f"where PyTorch computes (auto: CUDA, else MPS, else the CPU); {ON_THE_CPU}"
+    """Where PyTorch computes; the gradients of an attack need float64, which MPS does not have."""
+    tried = "CUDA, else the CPU" if parser.prog.endswith("attack") else "CUDA, else MPS, else the CPU"
+    words = f"where PyTorch computes (auto: {tried}); {ON_THE_CPU}"
     parser.add_argument("--device", choices=DEVICES, default="auto", help=words)
 
 
-TOLD = "what the model's input is: pixels over 255, pixels 0..255, or told by its quantiser (auto)"
+TOLD = "what the model's input is: pixels / 255 (unit), pixels 0..255 (byte), or what the file tells (auto)"
 
 
-def _add_loader(parser: Parser, words: str = TOLD) -> None:
+def _add_loader(parser: Parser) -> None:
+    _add_pixels(parser, TOLD)
+    words = "whose rounding a TFLite file is read with: that of TFLite Micro (tflm, the default) or of LiteRT (litert)"
+    parser.add_argument("--dialect", choices=get_args(Dialect), default=Request.dialect, help=words)
+
+
+def _add_pixels(parser: Parser, words: str) -> None:
+    """What the file takes for a pixel."""
     parser.add_argument("--pixels", choices=("auto", "unit", "byte"), default=Request.pixels, help=words)
     parser.add_argument(
         "--mean",
@@ -635,8 +655,6 @@ def _add_loader(parser: Parser, words: str = TOLD) -> None:
     parser.add_argument(
         "--std", default=Request.std, metavar="S,S,S", help="standard deviation of this normalisation (none)"
     )
-    words = "whose kernels a TFLite file means: those of TFLite Micro (tflm, the default) or of LiteRT (litert)"
-    parser.add_argument("--dialect", choices=get_args(Dialect), default=Request.dialect, help=words)
 
 
 def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from intrs import pgd
 from intrs.cli.arguments import asked
-from intrs.cli.screen import complain, print_table, share, show, table, which_images
+from intrs.cli.screen import complain, images_of, print_table, share, show, table, which_images
 from intrs.cli.start import INTERRUPTED
 from intrs.errors import SettingsError
 from intrs.exact import plain
@@ -68,11 +68,10 @@ def _announce(campaign: Campaign) -> None:
     if request.source:
         words = f"of {request.source}, identity {settings.source_identity[:16]}: the attack is transferred"
         show("gradients", words)
-    words = f"{request.data_name}, {which_images(request)}{settings.images} images"
+    words = f"{request.data_name}, {which_images(request)}{images_of(settings.images)}"
     show("data", words + (f", {done} of them done before" if done else ""))
-    show(
-        "attack", f"PGD in {request.norm}, {request.steps} steps, {request.restarts} start(s), seed {campaign.seed:#x}"
-    )
+    starts = "1 start" if request.restarts == 1 else f"{request.restarts} starts"
+    show("attack", f"PGD in {request.norm}, {request.steps} steps, {starts} per image, seed {campaign.seed:#x}")
     show("noise", _noise_words(campaign))
     show("eps", ", ".join(f"{plain(ball.eps)} ({_levels(ball)})" for ball in settings.balls))
     if small := [plain(ball.eps) for ball in settings.balls if ball.eps and not ball.limit]:

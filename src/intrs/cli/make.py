@@ -31,8 +31,8 @@ def export(args: Namespace) -> int:
     say(f"{args.out}: {made.target.title}, {size:,} bytes, of the model with identity {made.identity}")
     if made.written:
         say(f"The network in the file has identity {made.written.network.identity}.")
-        say(f"It rounds elsewhere than the model: {made.written.difference}.")
-        say(f"A certificate for the file is one that is made from it: intrs certify {args.out} DATA")
+        say(f"It may round differently than the model does: {made.written.difference}.")
+        say(f"Certificates of the model are not about the file. To certify the file: intrs certify {args.out} DATA")
     if made.target.note:
         say(made.target.note)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import webbrowser
 from contextlib import suppress
@@ -21,7 +22,12 @@ def web(args: Namespace) -> int:
         raise SettingsError("say where to write the page: -o FOLDER, or --serve to open it at once")
     if args.out is not None:
         _write(args, args.out)
-        return 0 if args.serve is None else _serve(args.out, args.serve, show=not args.no_open)
+        if args.serve is not None:
+            return _serve(args.out, args.serve, show=not args.no_open)
+        say(
+            f"Next: put the folder on any web server, or try it: python3 -m http.server -d {shlex.quote(str(args.out))}"
+        )
+        return 0
     with tempfile.TemporaryDirectory(prefix="intrs-web-") as folder:
         _write(args, Path(folder))
         return _serve(Path(folder), args.serve, show=not args.no_open)

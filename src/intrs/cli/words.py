@@ -105,7 +105,7 @@ def _how(job: Job) -> Iterator[tuple[str, str]]:
     tau = (
         f"; {float(job.judge.tau):.2g} of it (tau) is reserved for the sampling table" if run.noise.on_integers else ""
     )
-    yield "alpha", f"{plain(run.alpha)}, the probability that an answer is wrong{tau}"
+    yield "alpha", f"{plain(run.alpha)}, the largest probability that an answer does not hold{tau}"
     made_for = job.model.trained_sigma
     if made_for and parse_sigma(made_for) != run.noise.sigma:
         yield "note", f"the model was trained for sigma {made_for}; at another it errs and abstains more"
@@ -129,7 +129,7 @@ def _prospects(job: Job) -> list[tuple[str, str]]:
         return []
     if job.run.command == "predict":
         least = least_wins(n, alpha - job.judge.tau)
-        return [("votes", f"{least:,} of {n:,} against one other class are the fewest that decide")]
+        return [("votes", f"{least:,} of {n:,} decide if all others are for one class; fewer if they are divided")]
     if job.rules:
         return _adaptive_prospects(job.rules[-1], job)
     radius_sq, least = job.judge.certifier.largest(), job.judge.certifier.least_votes()
@@ -187,8 +187,8 @@ def summarise(found: Results, names: Sequence[str] = ()) -> None:
     if found.run.noise.is_none:
         return
     part, whole = found.answered().part, len(found)
-    percentage = "CP, the certified percentage: " if found.has_radii else ""
-    say(f"{percentage}{share(part, whole)} ({part:,} of {images_of(whole)} answered)")
+    answered = f"{share(part, whole)} ({part:,} of {images_of(whole)}"
+    say(f"CP, the certified percentage: {answered} answered)" if found.has_radii else f"answered: {answered})")
     say(f"abstentions: {whole - part:,}" + (" (the votes were too divided)" if part < whole else ""))
     if found.run.stages and found.rows:
         _saved(found.rows, found.run.request.n)
@@ -198,7 +198,7 @@ def _each(found: Results, names: Sequence[str]) -> None:
     def name(label: int | None) -> str:
         return "abstained" if label is None else names[label] if label < len(names) else f"class {label}"
 
-    radius, truth = ["radius"] if found.has_radii else [], ["it is"] if found.has_labels else []
+    radius, truth = ["radius"] if found.has_radii else [], ["label"] if found.has_labels else []
     made = table("image", "answer", *truth, *radius, "votes", left=2 + len(truth))
     for answer, row in zip(found.answers, found.rows, strict=True):
         cells = [answer.file or f"#{answer.idx}", name(answer.label), *([name(answer.truth)] if truth else [])]
@@ -251,7 +251,7 @@ def _saved(rows: Sequence[Row], most: int) -> None:
     total, full = sum(used), sum(n == most for n in used)
     say(
         f"samples to decide: {total / len(used):,.0f} per image, {used[len(used) // 2]:,} at the median, "
-        f"all {most:,} for {full:,} images\n"
+        f"all {most:,} for {images_of(full)}\n"
         f"saved: {share(len(used) * most - total, len(used) * most)}, "
         f"{len(used) * most / total:.1f} times fewer than {most:,} each"
     )

@@ -116,7 +116,11 @@ def _recipe(card: dict[str, Any]) -> None:
         recipe, first = (recipe.get("start") or {}).get("recipe"), "begun with the float weights of: "
     made = ", ".join(f"{what} {value}" for what, value in card["made_with"].items())
     threads = "/".join(map(str, card["threads"]))
-    print(printable(f"{card['seconds']:,} s of training with {threads} threads; {made}"))
+    print(
+        printable(
+            f"{card['seconds']:,} s of training with {threads} {'thread' if threads == '1' else 'threads'}; {made}"
+        )
+    )
 
 
 def _settings(recipe: dict[str, Any]) -> str:

@@ -75,4 +75,4 @@ def _pixels(network: Network) -> str:
     steps = sorted({f"{2**q.shift / abs(int(m)):.3g}" for m in q.multiplier if m}, key=float)
     step = " to ".join(steps if len(steps) <= 2 else (steps[0], steps[-1]))
     levels = "level" if step == "1" else "levels"
-    return f"0..255 with noise; a code is {step} {levels}, all span {q.low.min()}..{q.high.max()}"
+    return f"{step} {levels} per 8-bit code; the codes span {q.low.min()}..{q.high.max()}"

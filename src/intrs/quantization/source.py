@@ -185,9 +185,9 @@ def _advice(file: OnnxFile, data: Images) -> str:
             break
         right = int((engine(images).argmax(1) == taken.labels).sum())
         words = " ".join(f"{name}={value}" for name, value in settings.items())
-        lines.append((right, f"{words}: {100 * right / len(images):.0f} %"))
-    best = "; ".join(dict.fromkeys(line for _, line in sorted(lines, key=lambda line: -line[0])))
-    return f"Give pixels, and mean and std if it wants them. Right answers on {len(images)} clean images: {best}"
+        lines.append((right, f"{100 * right / len(images):.0f} %: {words}"))
+    best = "\n".join(dict.fromkeys(line for _, line in sorted(lines, key=lambda line: -line[0])))
+    return f"Give pixels, and mean and std if it wants them. Right answers on {len(images)} clean images, with\n{best}"
 
 
 def _normalised(proto: onnx.ModelProto, convention: Convention, channels: int) -> onnx.ModelProto:

@@ -122,7 +122,8 @@ def resume(
     with _opened(path) as file:
         old = read_run(path) if sidecar_path(path).exists() else None
         if old and (differing := differences(old, run)):
-            raise ResultsError(f"cannot resume {path}: it was made with other settings\n  " + "\n  ".join(differing))
+            words = f"cannot resume {path}: it was made with other settings; name another file, or overwrite this one"
+            raise ResultsError("\n  ".join((words, *differing)))
         lines = read_lines(io.BytesIO(file.read()), path)
         check_rows(path, replace(old, dimension=run.dimension, classes=run.classes) if old else run, lines.rows)
         if not lines.size:

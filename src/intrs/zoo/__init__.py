@@ -47,8 +47,9 @@ def find_model(spec: str) -> Path:
     if Path(spec).exists():  # a folder: whoever opens it says so
         return Path(spec)
     names = *model_names(), *float_names()
-    known = f"; models that ship with intrs: {', '.join(names) or 'none'}"
-    raise ModelError(f"{spec}: no such file, and no model of that name{nearest(spec, names)}{known}")
+    meant = f"{nearest(spec, names)} Models" if nearest(spec, names) else "; models"
+    known = ", ".join(names) or "none"
+    raise ModelError(f"{spec}: no such file, and no model of that name{meant} that ship with intrs: {known}")
 
 
 def seek_model(spec: str) -> Path | None:
@@ -100,5 +101,7 @@ def _path(name: str, suffix: str, what: str, known: tuple[str, ...]) -> Path:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Words for an error message that ask whether another name was meant; none if no name is like this one."""
-    found = get_close_matches(Path(name).name, list(known), 1)
+    names = list(known)
+    usual = [DEFAULT_MODEL] if name and DEFAULT_MODEL.startswith(name) and DEFAULT_MODEL in names else []
+    found = usual or get_close_matches(Path(name).name, names, 1)
     return f"; did you mean {found[0]}?" if found else ""
