@@ -501,9 +501,7 @@ def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -
     ("asked", "shown"),
     [("3/10,3/5", "0.3,0.6"), ("0,1/8,2", "0,0.125,2"), ("3/10,2,3,4", "0.3,2"), ("2", "2")],
 )
-def test_tables_of_an_adaptive_run_have_the_radii_that_it_was_asked_for(
-    tmp_path: Path, asked: str, shown: str
-) -> None:
+def test_tables_of_an_adaptive_run_have_the_radii_that_it_was_asked_for(tmp_path: Path, asked: str, shown: str) -> None:
     """Up to the first that nothing reaches; the largest radius of these lines is 1."""
     rows = [replace(row, look=0, rule="spend-" + "0" * 16) for row in ROWS]
     told = with_fields(RUN, adaptive=f"n=100 radii={asked} give_up=1/2")

@@ -595,10 +595,9 @@ def test_data_that_do_not_ship_are_not_opened_unasked(
 ) -> None:
     monkeypatch.chdir(folder)
     report("wide.tsv", "-o", str(tmp_path / "r.html"))
-    assert (
-        "are not shown: only data sets that ship with intrs are opened unless the data are named. To show them: --data"
-        in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "are not shown: only data sets that ship with intrs are opened unless the data are named." in said
+    assert "To show them: --data PATH." in said
     assert read_page(tmp_path / "r.html").json["gallery-data"]["runs"] == []
 
 

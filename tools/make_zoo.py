@@ -98,9 +98,8 @@ def certified(log: metrics.Results, card: dict[str, Any]) -> dict[str, Any]:
 
 def _radii(log: metrics.Results) -> list[Fraction]:
     """0, 1/4, 1/2 and so on, or those that an adaptive run decided, to the first at which nothing is left."""
-    asked = log.run.stages.last.radii if log.run and log.run.stages else ()
-    quarters = log.quarters()
-    radii = list(asked or (*quarters, quarters[-1] + Fraction(1, 4)))
+    radii = log.radii()
+    radii += [] if log.asked else [radii[-1] + Fraction(1, 4)]
     end = next((i for i, radius in enumerate(radii) if not log.certified_accuracy(radius).part), len(radii))
     return radii[: end + 1]
 

@@ -1,10 +1,12 @@
-"""The table of docs/results.md that comes from the results files in docs/runs: `python tools/published.py` writes it.
+"""The tables of docs/results.md that come from the results files in docs/runs: `python tools/published.py` writes them.
 
-The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. A test makes the table again.
+The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. A test makes the tables again.
 """
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -14,14 +16,14 @@ from intrs.exact import plain
 from intrs.files import PACKED, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
+    from collections.abc import Iterable, Sequence
 
     from intrs.metrics import Results, Share
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS, PAGE = ROOT / "docs" / "runs", ROOT / "docs" / "results.md"
-BEGIN, END = "<!-- made of docs/runs -->", "<!-- end of docs/runs -->"
+BEGIN, END = "<!-- runs: {} -->", "<!-- end of runs -->"
+SHARES = tuple(map(Fraction, ("0.01", "0.1", "0.5", "0.9", "0.99")))  # of the votes
 
 
 def kept() -> list[Results]:
@@ -29,24 +31,47 @@ def kept() -> list[Results]:
     return [intrs.read(path) for path in sorted(RUNS.glob(f"*.tsv{PACKED}"))]
 
 
-def table(runs: Sequence[Results]) -> str:
+def certified(runs: Sequence[Results]) -> str:
     """One line per run: images that are correct and certified at each radius that was asked for, in per cent."""
     radii = sorted({radius for run in runs for radius in run.asked})
     heads = ("run", "images", *(f"r = {plain(radius)}" for radius in radii), "abstained", "samples per image")
-    rows = [heads, ("---",) + ("---:",) * (len(heads) - 1), *(_row(run, radii) for run in runs)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return _table(heads, (_certified(run, radii) for run in runs))
 
 
-def _row(run: Results, radii: Sequence[Fraction]) -> tuple[str, ...]:
-    assert run.path
+def _certified(run: Results, radii: Sequence[Fraction]) -> tuple[str, ...]:
     samples = [row.n for row in run.rows]
     images = f"{len(run):,}" if run.complete else f"{len(run):,} of {run.planned:,}"
     shares = (_percent(run.certified_accuracy(radius)) if radius in run.asked else "" for radius in radii)
-    name = run.path.name.removesuffix(f".tsv{PACKED}")
-    return (
-        f"[{name}](runs/{run.path.name})", images, *shares, _percent(run.abstained()),
-        f"{fmean(samples):,.0f} (median {median(samples):,.0f})",
-    )  # fmt: skip
+    taken = f"{fmean(samples):,.0f} (median {median(samples):,.0f})"
+    return _link(run), images, *shares, _percent(run.abstained()), taken
+
+
+def voted(runs: Sequence[Results]) -> str:
+    """One line per run: images whose true class gets a share of the votes or more, in per cent, and the ACR last."""
+    heads = ("run", *(f"≥ {plain(100 * share)} %" for share in SHARES), "all", "ACR")
+    return _table(heads, map(_voted, sorted(runs, key=_sigma)))
+
+
+def _sigma(run: Results) -> Fraction:
+    assert run.run
+    return run.run.noise.sigma
+
+
+def _voted(run: Results) -> tuple[str, ...]:
+    mean = run.average_radius()
+    assert mean
+    shares = [run.voted(share) for share in (*SHARES, Fraction(1))]
+    return _link(run), *(f"{100 * share:.1f}" for share in shares if share), f"{mean.value:.3f}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ("---", *("---:",) * (len(heads) - 1)), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _link(run: Results) -> str:
+    assert run.path
+    return f"[{run.path.name.removesuffix(f'.tsv{PACKED}')}](runs/{run.path.name})"
 
 
 def _percent(share: Share) -> str:
@@ -55,12 +80,19 @@ def _percent(share: Share) -> str:
     return f"{100 * share:.1f} ({low:.1f}-{high:.1f})"
 
 
-def page(text: str) -> str:
-    """The page with its table made again."""
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n\n{table(kept())}\n\n{END}{after}"
+def page(text: str, runs: Sequence[Results]) -> str:
+    """The page with its tables made again: one of adaptive runs, one of the others, whose votes are comparable."""
+    tables = {
+        "certified": certified([run for run in runs if run.asked]),
+        "voted": voted([run for run in runs if not run.asked]),
+    }
+    for name, table in tables.items():
+        begin = BEGIN.format(name)
+        text, found = re.subn(f"{begin}.*?{END}", f"{begin}\n\n{table}\n\n{END}", text, flags=re.DOTALL)
+        if found != 1:
+            raise ValueError(f"{PAGE} has {found} places for the table {name!r}, which begin with {begin}")
+    return text
 
 
 if __name__ == "__main__":
-    write_whole(PAGE, page(PAGE.read_text("utf-8")).encode())
+    write_whole(PAGE, page(PAGE.read_text("utf-8"), kept()).encode())

@@ -31,7 +31,7 @@ def report(args: Namespace) -> int:
         progress=args.progress,
     )
     for remark in made.remarks:
-        print(printable(f"{remark} To show them: --data."))
+        print(printable(f"{remark} To show them: --data PATH."))
     runs = f"runs: {len(made.runs)}, images: {made.images}"
     print(printable(f"{made.path}: {runs}, {len(made.data):,} bytes{unfinished(made.unfinished)}"))
     print("Next: open it in a browser; it needs no server and no network.")
