@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Workers = Literal["core", "node"]
 AUTOMATIC = "auto"  # the cluster that RAY_ADDRESS or this machine knows, else one of our own
 PER_NODE = 2  # units at once, if a unit takes all cores: one has the cores that the other's last threads leave idle
+SPARE = 1  # units per node that wait there for a core, so that no core waits for the driver
 LOOK_SECONDS = 2.0  # between looks at which nodes there are
 FIRST_PATIENCE = 60.0  # seconds that a cluster may be without a single processor when a run begins
 CONNECT_SECONDS = 10.0  # until a cluster takes a connection; Ray itself would try for minutes
@@ -81,7 +82,7 @@ class _Node:
 
 
 class RayEngine(Engine):
-    """Counts units as tasks of Ray, as many at once as the cluster has processors at the moment, or two per node."""
+    """Counts units as tasks of Ray, on every processor that the cluster has at the moment, or two per node."""
 
     is_remote = True
 
@@ -104,7 +105,7 @@ class RayEngine(Engine):
 
     @property
     def slots(self) -> int:  # type: ignore[override]
-        """Units that the nodes of the moment can work on at once."""
+        """Units that the nodes of the moment can work on at once, and those that wait there."""
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS or not self._slots:
             self._look(now)
@@ -127,7 +128,8 @@ class RayEngine(Engine):
     def note(self) -> str:
         """How many nodes and workers there are."""
         slots, nodes = self.slots, len(self._nodes)
-        return f"{nodes} node{'s' * (nodes != 1)}, {slots} worker{'s' * (slots != 1)}"
+        workers = slots - (SPARE * nodes if self._workers == "core" else 0)
+        return f"{nodes} node{'s' * (nodes != 1)}, {workers} worker{'s' * (workers != 1)}"
 
     def close(self) -> None:
         """Cancel what runs."""
@@ -155,7 +157,7 @@ class RayEngine(Engine):
             return self._nodes[name]
 
     def _capacity(self, name: str) -> int:
-        return self._nodes[name].processors if self._workers == "core" else PER_NODE
+        return self._nodes[name].processors + SPARE if self._workers == "core" else PER_NODE
 
     def _look(self, now: float) -> None:
         """Nodes come and go."""
@@ -266,7 +268,8 @@ def _connect(ray: Any, address: str, cores: int) -> None:
     except Exception as error:
         raise SettingsError(
             f"cannot join the Ray cluster at {given or 'this machine'}: {_first_line(error)}. Is it running and "
-            "reached from here, do Python and Ray have the same versions there, and is its token known here?"
+            "reached from here, and do Python and Ray have the same versions there? If it asks for a token, set "
+            "RAY_AUTH_MODE=token, and have the token here (~/.ray/auth_token or RAY_AUTH_TOKEN)"
         ) from None
 
 
