@@ -24,6 +24,8 @@ from intrs import metrics
 from intrs.errors import IntrsError, ResultsError, SettingsError
 from intrs.metrics import Answer, Mean, Results, Share
 from intrs.metrics.foreign import ONE_VALUE
+from intrs.reports.runs import open_runs
+from intrs.reports.words import cautions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -495,6 +497,9 @@ def test_an_adaptive_run_says_nothing_beyond_what_it_was_asked(tmp_path: Path) -
     log = metrics.read(write(tmp_path / "a.tsv", rows, asked))
     assert log.average_radius() is None
     assert [log.was_asked(Fraction(r)) for r in ("0", "1/2", "3/4")] == [True, True, False]
+    fixed = metrics.read(write(tmp_path / "b.tsv", ROWS))
+    assert fixed.average_radius()
+    assert fixed.was_asked(Fraction(9))
 
 
 @pytest.mark.parametrize(
@@ -508,9 +513,6 @@ def test_tables_of_an_adaptive_run_have_the_radii_that_it_was_asked_for(tmp_path
     log = metrics.read(write(tmp_path / "a.tsv", rows, told))
     assert log.radii() == [Fraction(r) for r in shown.split(",")]
     assert repr(log).splitlines()[-2].split()[1:] == shown.split(",")
-    fixed = metrics.read(write(tmp_path / "b.tsv", ROWS))
-    assert fixed.average_radius()
-    assert fixed.was_asked(Fraction(9))
 
 
 # --- Several files ---------------------------------------------------------------------------------------------------
@@ -529,6 +531,7 @@ def test_join_in_any_order(tmp_path: Path) -> None:
             assert (joined.planned, joined.complete) == (4, True)
             assert joined.run == with_fields(RUN, max=4, skip=skip)
             assert joined.parts == (one, two)
+            assert joined.between == 0
     again = metrics.join([joined])
     assert again.parts == joined.parts
     assert metrics.join([one]).answers == one.answers
@@ -545,6 +548,18 @@ def test_an_image_that_two_parts_plan_counts_once(tmp_path: Path) -> None:
     assert "planned" not in repr(joined)
     far = metrics.read(write(tmp_path / "c.tsv", ROWS[2:], with_fields(RUN, max=10**14, first=2)))
     assert metrics.join([one, far]).planned == 4 + 10**14, "what a file claims is not counted one by one"
+
+
+@pytest.mark.parametrize(
+    ("skip", "first", "between"), [(1, 2, 0), (1, 3, 1), (1, 9, 7), (2, 4, 0), (2, 8, 2), (2, 1, 0)]
+)
+def test_images_between_parts_are_counted(tmp_path: Path, skip: int, first: int, between: int) -> None:
+    one = metrics.read(write(tmp_path / "a.tsv", ROWS[:2], with_fields(RUN, max=2, skip=skip)))
+    two = metrics.read(write(tmp_path / "b.tsv", ROWS[2:], with_fields(RUN, max=2, skip=skip, first=first)))
+    assert metrics.join([one, two]).between == between
+    entries = open_runs([one, two], ["both"], joined=True)
+    words = [f"both was put together from parts that leave out {between} images between them."]
+    assert cautions(entries) == (words if between else [])
 
 
 def test_join(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, count, takewhile
+from itertools import chain, count, pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import ResultsError, SettingsError
@@ -146,8 +146,16 @@ class Results:
     def planned(self) -> int:
         """Images of the whole run, as far as is known."""
         if self.parts:
-            return max(_planned_together(self.parts), len(self))
+            return max(len(_places(self.parts)) or sum(part.planned for part in self.parts), len(self))
         return max(self.run.images, len(self)) if self.run else len(self)
+
+    @cached_property
+    def between(self) -> int:
+        """Images of the data that stand between those of the parts, and are in the plan of none."""
+        places = sorted(_places(self.parts))
+        steps = [two - one for one, two in pairwise(places)]
+        steps += [part.run.request.skip for part in self.parts if part.run]
+        return (places[-1] - places[0]) // min(steps) + 1 - len(places) if places else 0
 
     @property
     def complete(self) -> bool:
@@ -265,12 +273,12 @@ class Results:
         return sorted(answer.square for answer in self if answer.square is not None and answer.correct)
 
 
-def _planned_together(parts: Sequence[Results]) -> int:
-    """Images that the parts of a run plan together; one that is in the plans of two counts once."""
+def _places(parts: Sequence[Results]) -> set[int]:
+    """Where the images that the parts of a run plan together stand in the data; none if they are too many to list."""
     runs = [part.run for part in parts if part.run]
     if sum(run.images for run in runs) > MOST_COUNTED:  # a description from elsewhere may claim any number
-        return sum(part.planned for part in parts)
-    return len(set(chain.from_iterable(run.places for run in runs)))
+        return set()
+    return set(chain.from_iterable(run.places for run in runs))
 
 
 def _exact(radius: Number) -> Fraction:

@@ -365,6 +365,11 @@ def cautions(entries: Sequence[Entry]) -> list[str]:
         for entry in entries
         if not entry.results.complete
     ]
+    made += [
+        f"{entry.name} was put together from parts that leave out {entry.results.between:,} images between them."
+        for entry in entries
+        if entry.results.between
+    ]
     for setting, value in SETTINGS:
         groups: dict[str, list[str]] = defaultdict(list)
         for entry in entries:
