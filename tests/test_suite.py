@@ -25,6 +25,7 @@ OTHERS = {
     "native": "the core under sanitizers and on other processors",
     "package": "what importing the package costs and promises",
     "plot": "figures of the command line",
+    "published": "the runs that the docs rest on",
     "rooms": "the order of rooms",
     "sampler": "core/noise",
     "style": "what tools can check",
