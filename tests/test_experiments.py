@@ -583,6 +583,7 @@ def test_a_reproduction_as_a_function(here: Path, capfd: pytest.CaptureFixture[s
         (1, 2, names[0], IMAGES),
         (2, 2, names[1], IMAGES),
     ]
+    assert [step.seconds for step in steps] == [None, None]  # without an outlook nothing is timed
     assert heard[-1][:3] == (IMAGES * (N + 50), IMAGES * (N + 50), "samples")
     assert (made.folder, [section.experiment for section in made.sections]) == (Path("out"), ["a", "i"])
     assert [path.name for path in made.pages] == ["results.md", "results.json", "report.html"]
@@ -591,6 +592,7 @@ def test_a_reproduction_as_a_function(here: Path, capfd: pytest.CaptureFixture[s
     steps.clear()
     reproduce(read_plan(Path("plan.toml")), Path("out"), announce=steps.append)
     assert [step.left for step in steps] == [0, 0]
+    assert [step.seconds for step in steps] == [0, 0]
     assert capfd.readouterr() == ("", "")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import lzma
 import os
 import stat
 import time
@@ -57,6 +56,8 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
         if path.suffix != PACKED:
             yield file
             return
+        import lzma  # only here: some builds of Python lack it, and most files are not packed
+
         with lzma.open(file) as inside:
             try:
                 yield inside

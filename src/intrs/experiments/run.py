@@ -52,12 +52,12 @@ class Step:
     name: str
     job: Job | None = None  # None: an attack
     left: int = 0  # images whose votes are still to be counted
-    rate: float = 0.0  # samples per second, measured for a moment; 0 if nothing is left, or for an attack
+    rate: float = 0.0  # samples per second, measured for a moment; 0 if it was not
 
     @property
     def seconds(self) -> float | None:
-        """What counting will take, at most if sampling may stop early; None: not known before it is done."""
-        if self.job is None:
+        """What counting will take, at most if sampling may stop early; None: not known, as for an attack."""
+        if self.job is None or (self.left and not self.rate):
             return None
         return self.left * self.job.samples_per_image() / self.rate if self.left else 0.0
 
@@ -148,11 +148,12 @@ def _check_same(path: Path, old: Run, new: Run) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Opened:
-    """The models of a plan, each opened once, and the jobs and attacks with them."""
+    """The models and jobs of a plan, each opened once, and the attacks with them."""
 
     found: Found
     threads: int
     _models: dict[str, Model] = field(default_factory=dict)
+    _jobs: dict[Sampling, Job] = field(default_factory=dict)
     _rates: dict[str, float] = field(default_factory=dict)
 
     def steps(self, samplings: Sequence[Sampling], planned: Sequence[Planned], *, timed: bool) -> list[Step]:
@@ -172,7 +173,12 @@ class _Opened:
         return self._rates[model]
 
     def job(self, sampling: Sampling) -> Job:
-        """The votes as `intrs.certify` or `intrs.predict` would count them."""
+        """The votes as `intrs.certify` or `intrs.predict` would count them; opened once."""
+        if sampling not in self._jobs:
+            self._jobs[sampling] = self._opened(sampling)
+        return self._jobs[sampling]
+
+    def _opened(self, sampling: Sampling) -> Job:
         found, plan = self.found, self.found.plan
         model = plan.model(sampling.method, sampling.trained)
         assert model
