@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,6 +253,42 @@ def test_a_worker_that_reads_the_network_otherwise_is_refused(monkeypatch: pytes
         engine.count_remotely((intrs.__version__, job.voter.digest, [other], 1, unit))
     with pytest.raises(SettingsError, match=r"has intrs .*, the driver has 9\.9"):
         engine.count_remotely(("9.9", job.voter.digest, [job.voter], 1, unit))
+
+
+ONE, THREE = "1" * 56, "3" * 56  # nodes, as Ray names them
+
+
+class Idle:
+    """As much of Ray as the driver uses: nodes of 1 and 3 cores that never answer, and one that is dead."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        known = ((ONE, 1, True), (THREE, 3, True), ("d" * 56, 8, False))
+        return [{"NodeID": name, "Resources": {"CPU": cpus}, "Alive": alive} for name, cpus, alive in known]
+
+    def put(self, voter: Voter) -> Voter:
+        return voter
+
+    def remote(self, _: object) -> Idle:
+        return Idle()
+
+    def options(self, **_: object) -> Idle:
+        return self
+
+    def future(self) -> Future[None]:
+        return Future()
+
+
+@pytest.mark.parametrize(("workers", "units"), [("core", {ONE: 2, THREE: 4}), ("node", {ONE: 2, THREE: 2})])
+def test_how_many_units_a_node_has(workers: engine.Workers, units: dict[str, int], monkeypatch: Any) -> None:
+    """One for every core and one that waits for a core, which is no worker; or two that share all cores."""
+    monkeypatch.setattr(engine, "_imported", Idle)
+    job = open_job(Certify(model="tiny.onnx", data="tiny.npz", seed=7, n=300))
+    made = engine.RayEngine(job.voter, workers)
+    assert made.slots == sum(units.values())
+    assert made.note() == "2 nodes, 4 workers"
+    places = [made.submit(Unit(job.data.images[0], 0, 64 * i, 64)).place for i in range(made.slots)]
+    assert Counter(places) == units
+    assert set(places[:2]) == set(units), "few units are spread over all nodes"
 
 
 @pytest.mark.parametrize("seconds", [4, 60])
