@@ -3,6 +3,7 @@
     python -m bench.cluster simulate              # seconds to minutes; needs nothing but the package
     python -m bench.cluster handling              # processor time of the driver per unit, on threads and on Ray
     python -m bench.cluster overhead              # Ray on one node against local threads, in turns
+    python -m bench.cluster share                 # while a run is under way: whose the processors' time is (Linux)
     python -m bench.cluster before COMMIT         # local speed against that commit, in turns
 
 The simulation is one of discrete events. Which unit goes out next, how large it is, and when an image is over are
@@ -13,6 +14,7 @@ driver, which takes the measured time per unit, one unit after another.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import heapq
 import json
 import math
@@ -22,6 +24,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -200,6 +204,15 @@ print(time.perf_counter() - begin)
 """
 
 
+KINDS = {  # processes by a part of their command line
+    "ray::": "workers",
+    "intrs certify": "driver",
+    "raylet": "Ray's node managers (raylet)",
+    "gcs_server": "Ray's head (gcs_server)",
+    "ray/": "Ray, other (log monitors, agents)",
+}
+
+
 def run(program: str, *words: str, path: str | None = None) -> float:
     """The number that a program in a process of its own prints last."""
     environment = os.environ | {"RAY_USAGE_STATS_ENABLED": "0"} | ({"PYTHONPATH": path} if path else {})
@@ -232,7 +245,7 @@ def show_ratio(name: str, rounds: int, words: tuple[str, ...], one: dict[str, An
     print(f"{name}: {statistics.median(found):.3f} ({min(found):.3f} to {max(found):.3f}), {rounds} rounds")
 
 
-def show_before(commit: str, rounds: int, works: list[tuple[str, ...]]) -> None:
+def show_before(commit: str, rounds: int, works: list[tuple[str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", commit, "src"], cwd=HERE.parent, check=True, capture_output=True)
         subprocess.run(["tar", "x", "-C", folder], input=archive.stdout, check=True)
@@ -245,14 +258,37 @@ def show_before(commit: str, rounds: int, works: list[tuple[str, ...]]) -> None:
             show_ratio(f"speed now over speed at {commit}, {words[-1]}", rounds, words, old, {"engine": "local"})
 
 
+def processor_seconds() -> dict[str, float]:
+    """What every process of this machine has used so far, added up by what it is; and what nobody used."""
+    tick = os.sysconf("SC_CLK_TCK")
+    found = defaultdict(float, idle=int(Path("/proc/stat").read_text().split()[4]) / tick)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            times = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+            kind = next((kind for sign, kind in KINDS.items() if sign in words), "other")
+            found[kind] += sum(map(int, times)) / tick
+    return found
+
+
+def show_share(seconds: float) -> None:
+    before, begin = processor_seconds(), time.monotonic()
+    time.sleep(seconds)
+    after, passed = processor_seconds(), time.monotonic() - begin
+    for kind in sorted(after, key=lambda kind: before.get(kind, 0) - after[kind]):
+        share = (after[kind] - before.get(kind, 0)) / passed / (os.cpu_count() or 1)
+        print(f"{100 * share:6.2f} %  {kind}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("simulate", "handling", "overhead", "before"))
+    parser.add_argument("what", choices=("simulate", "handling", "overhead", "share", "before"))
     parser.add_argument("commit", nargs="?", default="73b1c68")
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--n", type=int, default=20_000, help="samples per image of a timed run")
     parser.add_argument("--images", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=240, help="that `share` looks on")
     args = parser.parse_args()
     kinds = {"fixed": args.images, "adaptive": 4 * args.images}  # about as long, some twenty seconds on two cores
     works = [(str(args.n), str(images), kind) for kind, images in kinds.items()]
@@ -263,6 +299,8 @@ def main() -> None:
         show_simulation(args.nodes)
     elif args.what == "handling":
         show_handling()
+    elif args.what == "share":
+        show_share(args.seconds)
     elif args.what == "overhead":
         for words in works:
             show_ratio(
