@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import heapq
-import json
 import math
 import os
 import random
@@ -27,10 +26,12 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import intrs
 from intrs import driver
 from intrs.driver import Agenda, Pending
 from intrs.engines.ray import PER_NODE
@@ -86,7 +87,7 @@ def simulate(work: Work, nodes: int, workers: str, seed: int = 1) -> dict[str, f
     chance = random.Random(seed)
     slots, threads = (nodes * CORES, 1) if workers == "core" else (nodes * PER_NODE, CORES)
     machines = slots if workers == "core" else nodes  # a core is a machine of its own
-    needs = _needs(work, chance)
+    needs = _needs(work)
     engine: Any = SimpleNamespace(slots=slots, threads=threads)
     agenda = Agenda(_job(work), [Pending(i, i) for i in range(work.images)], engine)
     speeds = [chance.gauss(1, 0.03) for _ in range(machines)]
@@ -126,9 +127,13 @@ def _seconds(samples: int, select: int, threads: int, rate: float, is_alone: boo
     return sum(math.ceil(each / (LANES * threads)) for each in (samples, select)) * LANES / rate
 
 
-def _needs(work: Work, chance: random.Random) -> list[int]:
-    measured = json.loads((HERE / "data" / "adaptive_samples.json").read_text())["samples"]
-    return chance.choices(measured, k=work.images) if work.adaptive else [work.n] * work.images
+@cache
+def _measured() -> list[int]:
+    return [row.n for row in intrs.read(HERE.parent / "docs" / "runs" / "resnet20-sigma0.25-cifar10.tsv.xz").rows]
+
+
+def _needs(work: Work) -> list[int]:
+    return _measured()[: work.images] if work.adaptive else [work.n] * work.images
 
 
 def _job(work: Work) -> Any:
@@ -150,14 +155,16 @@ def simulated(work: Work, nodes: int) -> Work:
     return work if work.adaptive else replace(work, images=min(work.images, enough))
 
 
-def show_simulation(nodes: list[int]) -> None:
+def show_simulation(nodes: list[int], seeds: int) -> None:
+    """One line per case, by the means over some draws of how fast each machine is."""
     print("| job | nodes | workers | images | time | units/s | efficiency | all images |")
     print("|---|---:|---|---:|---:|---:|---:|---:|")
     for work in WORK:
         for count in nodes:
             for workers in ("core",) if work.adaptive else ("core", "node"):
                 part = simulated(work, count)
-                found = simulate(part, count, workers)
+                draws = [simulate(part, count, workers, seed) for seed in range(1, seeds + 1)]
+                found = {name: statistics.mean(draw[name] for draw in draws) for name in draws[0]}
                 whole = found["seconds"] * work.images / part.images
                 print(
                     f"| {work.name} | {count:,} | {workers} | {part.images:,} | {found['seconds']:,.0f} s | "
@@ -285,6 +292,7 @@ def main() -> None:
     parser.add_argument("what", choices=("simulate", "handling", "overhead", "share", "before"))
     parser.add_argument("commit", nargs="?", default="73b1c68")
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--seeds", type=int, default=6, help="draws of the machines' speeds per simulated case")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--n", type=int, default=20_000, help="samples per image of a timed run")
     parser.add_argument("--images", type=int, default=10)
@@ -296,7 +304,7 @@ def main() -> None:
         print(
             f"units: {driver.SECONDS} s or slots / {driver.HANDLED} s; {1000 * HANDLING:g} ms of the driver per unit\n"
         )
-        show_simulation(args.nodes)
+        show_simulation(args.nodes, args.seeds)
     elif args.what == "handling":
         show_handling()
     elif args.what == "share":

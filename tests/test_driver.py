@@ -414,7 +414,25 @@ def test_units_are_no_smaller_than_the_driver_can_handle(monkeypatch: pytest.Mon
         agenda._rate = 1000.0
         found = agenda.next()
         assert found
-        assert abs(found[1].count - count) < driver.GRAIN, slots
+        assert abs(found[1].count - count) < 2 * driver.GRAIN, slots
+
+
+@pytest.mark.parametrize(
+    ("n", "most"), [(10_000, 8064), (10_000, 9984), (1000, 64), (100_000, 10_048), (64, 64), (5, 64)]
+)
+def test_an_image_is_divided_evenly(n: int, most: int) -> None:
+    """Into as few units as can be, of about the same size: a small one would be over long before the others."""
+    image = driver.Pending(0, 0, todo=[(0, n)])
+    found = []
+    while image.todo:
+        found.append(image.next_range(most))
+    assert [first for first, _ in found] == [sum(count for _, count in found[:i]) for i in range(len(found))]
+    sizes = [count for _, count in found]
+    assert sum(sizes) == n
+    assert len(sizes) == -(-n // most)
+    assert max(sizes) <= most
+    assert max(sizes) - min(sizes) < 2 * driver.GRAIN
+    assert all(size % driver.GRAIN == 0 for size in sizes[:-1])
 
 
 def test_threads_that_share_a_unit_get_enough_of_it() -> None:

@@ -65,11 +65,16 @@ class Pending:
             self.votes = self.votes + following if self.votes else following
 
     def next_range(self, most: int) -> tuple[int, int]:
-        """The first samples that are to be handed out, at most so many: the first of them, and their number."""
+        """The first samples that are to be handed out, at most so many: the first of them, and their number.
+
+        A range is divided evenly, because a small rest would leave its worker waiting at the end of a run.
+        """
         first, end = self.todo.pop(0)
-        if end - first > most:
-            self.todo.insert(0, (first + most, end))
-        return first, min(most, end - first)
+        parts = -((first - end) // most)
+        count = min(-((first - end) // (parts * GRAIN)) * GRAIN, most, end - first)
+        if first + count < end:
+            self.todo.insert(0, (first + count, end))
+        return first, count
 
 
 class Agenda:
