@@ -88,9 +88,10 @@ def test_kubernetes_files(path: Path) -> None:
         assert args.ray == "auto"
 
 
-def test_the_plan_for_caltech101_and_its_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", ["caltech101", "cifar10"])
+def test_a_plan_and_its_commands(data: str, tmp_path: Path) -> None:
     """The folders that its commands make are those that it names, and the commands can be parsed."""
-    text = (EXAMPLES[0].parent / "caltech101.toml").read_text()
+    text = (EXAMPLES[0].parent / f"{data}.toml").read_text()
     comments = "\n".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
     commands = re.findall(r"^intrs (train .*)", comments.replace("\\\n", ""), re.MULTILINE)
     made = set()
@@ -108,3 +109,4 @@ def test_the_plan_for_caltech101_and_its_commands(tmp_path: Path) -> None:
     plan = read_plan(tmp_path / "plan.toml")
     assert {(method, sigma, Path(spec).parent.name) for method, sigma, spec in plan.models} == made
     assert len(made) == 12
+    assert (plan.data, plan.paper) == (data, data)
