@@ -542,7 +542,7 @@ def test_a_network_to_be_attacked_is_checked_first_too(here: Path, capsys: pytes
     undefended = '[undefended]\nfloat = "resnet20-clean-fp32"\nint8 = "resnet20-clean"\n'
     (here / "plan.toml").write_text(settings + MODELS + undefended)
     assert run("plan.toml", "-o", "out") == 2
-    assert "resnet20-clean-fp32 takes images of 32 x 32 x 3" in capsys.readouterr().err
+    assert "but resnet20-clean-fp32 takes 32 x 32 x 3" in capsys.readouterr().err
     assert list((here / "out" / "votes").iterdir()) == []
 
 

@@ -396,6 +396,26 @@ def test_its_images_go_into_predict_and_certify(intrs: Intrs, here: Path) -> Non
     assert intrs("verify", "p.tsv")[0] == 0
 
 
+def test_classes_are_found_by_name(intrs: Intrs, here: Path) -> None:
+    """As in `intrs certify`: the data's order of the classes is not the model's, unless that is said."""
+    labels = images()[1]
+    save_images(here / "named.npz", labels=2 - labels, classes=np.array(["c", "b", "a"]))
+    assert intrs(*ATTACK, "plain", *QUICK, "--max", "3")[0] == 0
+    more = ("named.npz", "named", *QUICK, "--max", "3")
+    assert intrs("attack", "tiny.onnx", *more, "--names", "A,b,c")[0] == 0
+    assert without_time(here / "named" / records.TABLE) == without_time(here / "plain" / records.TABLE)
+    settings = records.read(here / "named")[0]
+    assert settings.request.names == ("A", "b", "c")
+    assert package.open_data("named/eps-0.3.npz").classes == ("A", "b", "c")
+    assert intrs("attack", "tiny.onnx", *more, "--names", "A,b,c")[0] == 0  # the same command continues
+    code, _, err = intrs("attack", "tiny.onnx", *more, "--by-number")
+    assert (code, "data_sha256" in err) == (MISTAKE, True)
+    assert intrs("attack", "tiny.onnx", "named.npz", "number", *QUICK, "--max", "3", "--by-number")[0] == 0
+    settings, rows = records.read(here / "number")
+    assert settings.request.by_number
+    assert [row.label for row in rows[::3]] == [2, 1, 0]
+
+
 def without_time(path: Path) -> list[list[str]]:
     place = records.COLUMNS.index("time")
     cells = [line.split("\t") for line in path.read_text().splitlines()]
@@ -554,7 +574,10 @@ def test_the_classical_method(intrs: Intrs, here: Path, quantized: bool) -> None
         ("attack tiny.onnx tiny.npz a --alpha 2", "alpha must lie between"),
         ("attack tiny.onnx nothing.npz a", "no such file or folder"),
         ("attack nothing.onnx tiny.npz a", "no such file"),
-        ("attack tiny.onnx cifar10-500 a", "takes images of 4 x 4 x 3"),
+        ("attack tiny.onnx cifar10-500 a", "(height x width x channels), but tiny.onnx takes 4 x 4 x 3"),
+        ("attack tiny.onnx unlabelled.npz a", "has no labels; an attack needs them"),
+        ("attack tiny.onnx tiny.npz a --names a,b", "2 names for 3 classes"),
+        ("attack tiny.onnx named.npz a --names x,y,z", "\n  --names N,N,... (or a file) names the model's classes"),
         ("attack tiny.onnx tiny.npz a --source broken.onnx", "broken.onnx"),
         ("attack tiny.onnx tiny.npz tiny.npz", "cannot write"),
         ("attack tiny.onnx tiny.npz a --max 0", "expected a positive integer, got 0"),
@@ -567,6 +590,8 @@ def test_mistakes(intrs: Intrs, here: Path, argv: str, words: str) -> None:
     (here / "broken.onnx").write_bytes(b"nothing")
     save_model(here / "quiet.onnx", sigma=None)
     save_model(here / "float.onnx", quantized=False)
+    save_images(here / "unlabelled.npz", labels=None)
+    save_images(here / "named.npz", classes=np.array(["a", "b", "c"]))
     code, _, err = intrs(*argv.split())
     assert code == MISTAKE
     assert err.startswith("intrs: ")
@@ -592,7 +617,8 @@ def test_tables_that_were_cut(intrs: Intrs, here: Path) -> None:
 
 
 def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
-    found = {name: 1 if name in records.NUMBERS else "1" for name in records.FIELDS} | {"norm": "l2", "seed": "0x1"}
+    found: dict[str, Any] = {name: 1 if name in records.NUMBERS else "1" for name in records.FIELDS}
+    found |= {"norm": "l2", "seed": "0x1", "names": [], "by_number": False}
     found |= {"pixels": "auto", "alpha": "1/1000", "identity": "ab" * 32, "dialect": "tflm"}
 
     def settings(**changes: str) -> records.Settings:
@@ -617,7 +643,11 @@ def test_malformed_tables(intrs: Intrs, here: Path, column: str, cell: str) -> N
         records.read(here / "a")
 
 
-@pytest.mark.parametrize("change", [{"seed": "7"}, {"norm": "l1"}, {"n": "9"}, {"steps": 0}, {"format": "x"}])
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": "7"}, {"norm": "l1"}, {"n": "9"}, {"steps": 0}, {"format": "x"}, {"names": "a,b,c"}, {"names": [1]},
+     {"by_number": 1}],
+)  # fmt: skip
 def test_malformed_descriptions(intrs: Intrs, here: Path, change: dict[str, Any]) -> None:
     assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
     path = here / "a" / "attack.tsv.json"

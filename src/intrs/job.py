@@ -7,7 +7,7 @@ import platform
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from intrs import results
 from intrs.adaptive import Stages, stages_of
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from intrs.adaptive import Rule
     from intrs.data import Spec
     from intrs.float_engine import FloatEngine
+    from intrs.network import Shape
     from intrs.progress import OnProgress
     from intrs.request import Request
     from intrs.votes import Classifier
 
 MOST_SAMPLES = 10**9  # when looking for the least n that certifies anything
+CALLED = "the model"  # in messages, where it has no other name
 MOST_RECOUNTED = 2000  # samples, when a run is resumed, beyond those of one line
 
 
@@ -253,7 +255,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
     network = opened_network(model, request, noise)
     opened = open_for(network, request.data if data is None else data, request.split, request.fit)
     check_shape(network, opened)
-    data = opened if request.by_number else matched(opened, class_names(network, model, request))
+    data = named_alike(network, model, request, opened)
     check_fit(network, data)
     settled = replace(
         request,
@@ -263,7 +265,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
         fit=str(Fit.parse(request.fit, network.input_shape) or ""),
         max=len(data.positions(request.first, request.skip, request.max)),
         shard=settled_shard(request.shard, os.environ),
-        names=_kept_names(request, model, relabelled=data is not opened, unlabelled=not data.has_labels),
+        names=kept_names(request, model, relabelled=data is not opened, unlabelled=not data.has_labels),
     )
     _check_shard(request, settled.shard, len(data.positions(request.first, request.skip, request.max)))
     height, width, channels = network.input_shape
@@ -345,40 +347,55 @@ def engine_name(network: Network | FloatEngine, kernels: str) -> str:
     return network.name
 
 
-def class_names(network: Network | FloatEngine, model: Model, request: Request) -> tuple[str, ...]:
+class Takes(Protocol):
+    """A network, as far as data have to fit it."""
+
+    @property
+    def input_shape(self) -> Shape:
+        """Height, width and channels."""
+
+    @property
+    def classes(self) -> int:
+        """How many it tells apart."""
+
+
+def named_alike(network: Takes, model: Model, request: Request, data: Images) -> Images:
+    """The data with labels that are the model's numbers, found by name unless they are said to be these numbers."""
+    return data if request.by_number else matched(data, class_names(network, model, request))
+
+
+def class_names(network: Takes, model: Model, request: Request) -> tuple[str, ...]:
     """The names of the model's classes, if they are known: from the caller, or from the card of one that ships."""
     if request.names and len(request.names) != network.classes:
         raise SettingsError(f"names: {len(request.names)} names for {network.classes} classes")
     return request.names or model.class_names
 
 
-def _kept_names(request: Request, model: Model, *, relabelled: bool, unlabelled: bool) -> tuple[str, ...]:
+def kept_names(request: Request, model: Model, *, relabelled: bool, unlabelled: bool = False) -> tuple[str, ...]:
     """What the results file keeps: names by which labels were found, or without which its classes would be numbers."""
     return (request.names or model.class_names) if request.names or relabelled or unlabelled else ()
 
 
-def check_shape(network: Network | FloatEngine, data: Images) -> None:
+def check_shape(network: Takes, data: Images, called: str = CALLED) -> None:
     """Refuse images that are not of the model's shape."""
     if data.image_shape != network.input_shape:
         expected, found = (" x ".join(map(str, shape)) for shape in (network.input_shape, data.image_shape))
         hint = "; are the channels first? They go last" if data.image_shape[0] == network.input_shape[2] else ""
         raise (FitError if are_pictures(data) else DataError)(
-            f"{data.name} has images of {found} (height x width x channels), but the model takes {expected}{hint}"
+            f"{data.name} has images of {found} (height x width x channels), but {called} takes {expected}{hint}"
         )
 
 
-def check_fit(network: Network | FloatEngine, data: Images) -> None:
+def check_fit(network: Takes, data: Images, called: str = CALLED) -> None:
     """Refuse images that are not of the model's shape, and labels that mean something else to it."""
-    check_shape(network, data)
+    check_shape(network, data, called)
     if not data.has_labels:
         return
     if data.labels.max() >= network.classes:
-        raise DataError(
-            f"{data.name} has labels up to {data.labels.max()}, but the model has {network.classes} classes"
-        )
+        raise DataError(f"{data.name} has labels up to {data.labels.max()}, but {called} has {network.classes} classes")
     if data.classes and len(data.classes) != network.classes:
         raise DataError(
-            f"{data.name} has {len(data.classes)} classes, but the model has {network.classes}: "
+            f"{data.name} has {len(data.classes)} classes, but {called} has {network.classes}: "
             "a label would not mean the same to both. A folder needs one folder for each class, which may be empty"
         )
 

@@ -249,10 +249,7 @@ def _add_run(parser: Parser, command: str) -> None:
     _add_images(parser)
     words = "make image files fit the model: resize (may distort), or scale and crop to the centre (left as they are)"
     parser.add_argument("--fit", default=Request.fit, metavar="resize|crop", help=words)
-    words = "names of the model's classes in the order of its outputs, or a file with one per line (those of its card)"
-    parser.add_argument("--names", type=_names, default=Request.names, metavar="N,N,...|FILE", help=words)
-    words = "take the data's labels as the model's class numbers, and do not compare names"
-    parser.add_argument("--by-number", action="store_true", help=words)
+    _add_classes(parser)
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
     parser.add_argument(
@@ -473,6 +470,7 @@ def _add_attack(parser: Parser) -> None:
     parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
     _add_alpha(parser)
     _add_images(parser, "`intrs attack --join`")
+    _add_classes(parser)
     words = "attack part I of K, for --join: every K-th image; auto: the task of a SLURM array"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
     _add_engine(parser)
@@ -613,6 +611,13 @@ def _add_adaptive(parser: Parser, words: str) -> None:
         parser.add_argument("--precision", metavar="P", help=words)
     words = "adaptive: probability of giving a radius up early where N samples would be a coin flip (0.7)"
     parser.add_argument("--give-up", metavar="P", help=words)
+
+
+def _add_classes(parser: Parser) -> None:
+    words = "names of the model's classes in the order of its outputs, or a file with one per line (those of its card)"
+    parser.add_argument("--names", type=_names, default=Request.names, metavar="N,N,...|FILE", help=words)
+    words = "take the data's labels as the model's class numbers, and do not compare names"
+    parser.add_argument("--by-number", action="store_true", help=words)
 
 
 def _add_engine(parser: Parser) -> None:

@@ -54,6 +54,8 @@ def attack(
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
     dialect: Literal["", "tflm", "litert"] = "",
+    names: str | Sequence[str] = (),
+    by_number: bool = False,
     threads: Count = Attack.threads,
     kernels: str = "",
     device: str = "auto",
@@ -65,8 +67,9 @@ def attack(
     eps are fractions of the pixel range; without them the paper's are taken. sigma 0 attacks the network itself, else
     its smoothed form, by default under the noise that the model was trained for. source is another network to take
     the gradients from. device is where PyTorch computes gradients (cpu, cuda; auto: CUDA, else the CPU); answers are
-    always the CPU's. shard="2/8" attacks the second of eight parts of the images, which `pgd.join` puts
-    together. Returns what came of it: a line per image and eps, and accuracy at each eps.
+    always the CPU's. names are those of the model's classes in the order of its outputs (a model that ships has its
+    own); by_number=True takes labels as the model's numbers. shard="2/8" attacks the second of eight parts of the
+    images, which `pgd.join` puts together. Returns what came of it: a line per image and eps, and accuracy at each eps.
     """
     settings = locals()
     opened = open_model(model)

@@ -16,7 +16,7 @@ from intrs.certificate import parse_alpha
 from intrs.data import Images, open_data
 from intrs.errors import DataError, SettingsError
 from intrs.exact import parse_seed, plain
-from intrs.job import engine_name, trained_sigma
+from intrs.job import CALLED, check_fit, check_shape, engine_name, kept_names, named_alike, trained_sigma
 from intrs.model import Model, open_model
 from intrs.network import selected_kernels
 from intrs.pgd import descent, judging, records
@@ -187,12 +187,13 @@ def open_campaign(
     """
     model = model or open_model(request.model)
     request = _settled(request, model, folder)
-    data = data or open_data(request.data, request.split)
+    opened = data or open_data(request.data, request.split)
     victim = open_victim(model, request, device)
     plain = replace(request, dialect="")
     source = open_victim(open_model(request.source), plain, device) if request.source else victim
-    for network, name in ((victim, request.model), (source, request.source)):
-        _check_fit(network, name, data)
+    data = _fitting(victim, model, request, opened)
+    check_fit(source, data, request.source or CALLED)
+    request = replace(request, names=kept_names(request, model, relabelled=data is not opened))
     victim, kernels = _voting(victim, model, request)
     positions = data.positions(request.first, request.skip, request.max)
     settings = records.Settings(
@@ -243,10 +244,11 @@ def _voting(victim: Victim, model: Model, request: Attack) -> tuple[Victim, str]
     return replace(victim, base=engine, identity=engine.identity), engine_name(engine, request.kernels)
 
 
-def _check_fit(victim: Victim, name: str, data: Images) -> None:
-    if data.image_shape != victim.input_shape or data.labels.max() >= victim.classes:
-        shapes = [" x ".join(map(str, shape)) for shape in (victim.input_shape, data.image_shape)]
-        raise DataError(
-            f"{name} takes images of {shapes[0]} (height x width x channels) in {victim.classes} classes; "
-            f"{data.name} has images of {shapes[1]} and labels up to {data.labels.max()}"
-        )
+def _fitting(victim: Victim, model: Model, request: Attack, opened: Images) -> Images:
+    """The data with the model's class numbers as labels; DataError if they do not fit it."""
+    if not opened.has_labels:
+        raise DataError(f"{opened.name} has no labels; an attack needs them, to lead away from the right class")
+    check_shape(victim, opened, request.model or CALLED)
+    data = named_alike(victim, model, request, opened)
+    check_fit(victim, data, request.model or CALLED)
+    return data

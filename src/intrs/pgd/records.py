@@ -85,6 +85,7 @@ class Settings:
         noise = self.request.noise if self.smoothed else ""
         values = vars(self.request) | vars(self)
         values |= {"eps": ",".join(self.request.eps), "seed": hex(self.seed), "noise": noise}
+        values["names"] = list(self.request.names)
         return {name: values[name] for name in FIELDS if name not in LATER or values[name] != LATER[name]}
 
     @classmethod
@@ -108,14 +109,14 @@ class Settings:
 FIELDS = (
     "model", "identity", "source", "source_identity", "pixels", "mean", "std", "data", "split", "data_sha256", "first",
     "skip", "max", "norm", "eps", "steps", "draws", "restarts", "sigma", "noise", "n", "alpha", "seed", "intrs",
-    "torch", "kernels", "python", "platform", "dialect",
+    "torch", "kernels", "python", "platform", "dialect", "names", "by_number",
 )  # fmt: skip
 """Of the sidecar, in its order. `max` is the number of images; sigma 0: no noise, the network itself."""
-LATER = {"dialect": ""}  # fields that are written only if they say something
+LATER: dict[str, Any] = {"dialect": "", "names": [], "by_number": False}  # written only if they say something
 NUMBERS = ("first", "skip", "max", "steps", "draws", "restarts", "n")
-MAY_DIFFER = ("model", "source", "data", "intrs", "torch", "kernels", "python", "platform")
+MAY_DIFFER = ("model", "source", "data", "intrs", "torch", "kernels", "python", "platform", "names", "by_number")
 """Fields in which a run and its continuation need not agree: names and versions. Kernels are all the same in integers,
-but not those of continuous noise."""
+but not those of continuous noise. If other names of classes give other labels, the hash of the data says so."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,10 @@ def read_settings(folder: Path) -> Settings | None:
 def _fits(name: str, value: object) -> bool:
     if name in NUMBERS:
         return type(value) is int and (name != "first") <= value < 2**63
+    if name == "by_number":
+        return type(value) is bool
+    if name == "names":
+        return isinstance(value, list) and all(type(part) is str for part in value)
     return type(value) is str and len(value) < LONGEST_TEXT
 
 
