@@ -244,11 +244,42 @@ def test_the_votes_of_another_run_are_not_recalled(tmp_path: Path) -> None:
         work(given, writer, engine=Counting(given, 5))
     journal = results.journal_path(path)
     assert len(results.read_journal(path)) > 2
-    journal.write_text(journal.read_text().replace(given.voter.digest, "0" * 64))
+    before = journal.read_text()
+    journal.write_text(before.replace(given.run.digest, "0" * 64))
+    again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
+    with pytest.raises(ResultsError, match=r"r\.tsv\.votes: these votes are of another run than r\.tsv"), writer:
+        work(again, writer)
+    assert "0" * 64 in journal.read_text(), "it may be the only copy"
+    journal.unlink()
     again, writer = begin(given, path, resume=True)  # type: ignore[assignment]
     with writer:
         work(again, writer)
     assert lines(path) == alone(given)
+
+
+def test_a_run_that_begins_anew_leaves_no_votes_of_the_old_one(tmp_path: Path) -> None:
+    """Even if it is stopped before it counts anything, and whatever is begun afterwards under the same name."""
+    given, path = job(), tmp_path / "r.tsv"
+    with pytest.raises(StopError), results.create(path, given.run) as writer:
+        work(given, writer, engine=Counting(given, 5))
+    assert results.journal_path(path).exists()
+    results.create(path, given.run, overwrite=True).close()
+    assert not results.journal_path(path).exists()
+
+
+def test_votes_carry_all_that_must_agree_for_a_run_to_be_continued() -> None:
+    run = job().run
+    request = run.request
+    others = [
+        replace(run, data_sha256="0" * 64),
+        replace(run, identity="0" * 64),
+        replace(run, request=replace(request, seed=run.seed + 1)),
+        replace(run, request=replace(request, n=request.n + 1)),
+        replace(run, request=replace(request, noise="continuous")),
+        replace(run, request=replace(request, noise="continuous", mean="0.5")),
+    ]
+    assert len({run.digest, *(other.digest for other in others)}) == 7
+    assert replace(run, intrs="9.9", kernels="another", platform="elsewhere").digest == run.digest
 
 
 @pytest.mark.parametrize(

@@ -380,6 +380,7 @@ def test_missing_files(tmp_path: Path) -> None:
 ADAPTIVE = with_fields(RUN, adaptive=PLAN)
 LONGER = with_fields(RUN, n=200, adaptive=f"{PLAN}; n=200 radii=1/4 give_up=1/2")
 STOPPED = [replace(each, look=i, rule="spending-0123456789abcdef") for i, each in enumerate(ROWS)]
+INDICES = [row.idx for row in ROWS]
 
 
 def test_adaptive_results_are_read_back(tmp_path: Path) -> None:
@@ -440,7 +441,7 @@ def test_descriptions_of_earlier_versions(tmp_path: Path) -> None:
 def test_extending_sets_the_old_results_aside(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
     old = path.read_bytes()
-    results.extend(path, LONGER).close()
+    results.extend(path, LONGER, INDICES).close()
     assert results.read(path) == (LONGER, [])
     aside = results.set_aside_path(path, LONGER)
     assert (aside.name, aside.read_bytes()) == ("r.tsv.stage1", old)
@@ -454,7 +455,7 @@ def test_extending_sets_the_old_results_aside(tmp_path: Path) -> None:
 def test_what_another_run_set_aside_is_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", STOPPED[:2], ADAPTIVE)
     write(results.set_aside_path(path, LONGER), STOPPED, with_fields(ADAPTIVE, seed="0x9"))
-    results.extend(path, LONGER).close()
+    results.extend(path, LONGER, INDICES).close()
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:2]}
 
 
@@ -462,7 +463,7 @@ def test_extending_with_other_settings(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
     old = path.read_bytes()
     with pytest.raises(IntrsError, match=r"cannot extend .*\n  seed: 0x7 in the file, 0x8 now"):
-        results.extend(path, with_fields(LONGER, seed="0x8"))
+        results.extend(path, with_fields(LONGER, seed="0x8"), INDICES)
     assert path.read_bytes() == old
     assert results.read_run(path) == ADAPTIVE
 
@@ -480,10 +481,48 @@ def test_extending_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "replace", die)
         with pytest.raises(KeyboardInterrupt):
-            results.extend(path, LONGER)
+            results.extend(path, LONGER, INDICES)
     assert results.read_run(path) == ADAPTIVE
-    results.extend(path, LONGER).close()
+    results.extend(path, LONGER, INDICES).close()
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}
+
+
+def test_lines_that_are_set_aside_never_get_the_description_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run set more lines aside before; this one is killed between its lines and their description."""
+    path = write(tmp_path / "r.tsv", STOPPED[:2], ADAPTIVE)
+    aside = write(results.set_aside_path(path, LONGER), STOPPED, with_fields(ADAPTIVE, seed="0x9"))
+
+    def die(self: Path, target: Path) -> Path:
+        if target == results.sidecar_path(aside):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    rename = type(path).replace
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            results.extend(path, LONGER, INDICES)
+    assert not results.sidecar_path(aside).exists()
+    assert results.read(path) == (ADAPTIVE, STOPPED[:2])
+    results.extend(path, LONGER, INDICES).close()
+    assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:2]}
+
+
+def test_an_extension_to_fewer_images_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED, ADAPTIVE)
+    with pytest.raises(IntrsError, match=r"more than the 2 asked for"):
+        results.extend(path, LONGER, INDICES[:2])
+    assert results.read(path) == (ADAPTIVE, STOPPED)
+
+
+def test_an_extension_of_what_another_process_has_extended_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", STOPPED, ADAPTIVE)
+    results.extend(path, LONGER, INDICES).close()
+    with pytest.raises(IntrsError, match="another process has changed it meanwhile"):
+        results.extend(path, LONGER, INDICES)
+    assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED}
 
 
 # --- lines are judged again ------------------------------------------------------------------------------------------

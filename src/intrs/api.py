@@ -212,8 +212,9 @@ def merge(parts: Sequence[AnyPath], out: AnyPath, *, overwrite: bool = False) ->
     The parts may come from different machines and kernel sets, and may overlap: then they must agree. Raises
     `UnfinishedError`, a ResultsError, if something is missing.
     """
-    path = Path(out)
-    merged = results.merge([Path(part) for part in parts])
+    path, files = Path(out), [Path(part) for part in parts]
+    merged = results.merge(files)
+    check_new(path, overwrite=overwrite, inputs=files)
     with results.create(path, merged.run, overwrite=overwrite) as writer:
         for row in merged.rows:
             writer.append(row)

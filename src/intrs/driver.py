@@ -226,7 +226,7 @@ def work(
 ) -> None:
     """Answer for the images that the file does not have yet, on this engine or on the threads of this process."""
     before = results.set_aside(writer.path, job.run) if writer.path else {}
-    done, journal = len(writer.rows), writer.journal(job.voter.digest)
+    done, journal = len(writer.rows), writer.journal(job.run.digest)
     known: dict[int, list[Kept]] = {}
     for entry in journal.entries:
         if (words := _misfit(job, entry)) is not None:
@@ -241,6 +241,7 @@ def work(
             if job.run.is_judged:
                 writer.append(row_of(job, image))
         if job.run.is_judged:
+            writer.sync()
             journal.drop()
 
 

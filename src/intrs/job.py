@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from intrs import results
 from intrs.adaptive import Stages, stages_of
 from intrs.adaptive.tables import squared
-from intrs.certificate import Certifier, least_wins
+from intrs.certificate import Certifier, least_wins, parse_samples
 from intrs.data import Images, open_data
 from intrs.data.fit import Fit
 from intrs.data.matching import matched
@@ -147,7 +147,7 @@ def begin(job: Job, out: Path | None, *, resume: bool = False, overwrite: bool =
         return job, results.create(out, job.run, overwrite=overwrite)
     check = partial(_check_votes, job, out)
     if old and old.stages != job.run.stages:
-        return job, results.extend(out, job.run, check)
+        return job, results.extend(out, job.run, job.indices, check)
     return job, results.resume(out, job.run, job.indices, check)
 
 
@@ -248,6 +248,7 @@ def _least_n(judge: Judge) -> int | None:
 
 def open_job(request: Certify | Predict, model: Model | None = None, data: Spec | None = None) -> Job:
     """The job that was asked for; a model that is open already is not opened again. data: instead of those named."""
+    parse_samples(request.n)
     model = model or open_model(request.model)
     noise = _noise(request, model)
     if noise.is_none:
@@ -405,7 +406,7 @@ def _smooth(run: Run, network: Network | Classifier, threads: int) -> Smooth:
     chosen = {"bound": request.bound, "form": request.form} if isinstance(request, Certify) else {}
     return Smooth(
         network, run.noise, seed=run.seed, classes=run.classes, threads=threads,
-        kernels=run.kernels if run.noise.on_integers else "", **chosen,  # type: ignore[arg-type]
+        kernels=run.request.kernels if run.noise.on_integers else "", **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -54,7 +54,9 @@ def schedule(
     for cap, level in zip(caps, levels, strict=True):
         budget = (1 - RESERVE) * (level - before)
         if cap <= begin or budget <= 0:
-            raise SettingsError(f"nothing of alpha is left for an extension to {cap} samples; begin a run of its own")
+            raise SettingsError(
+                f"nothing of alpha is left for an extension to {cap} samples; begin a run of its own, with another seed"
+            )
         span = _pace(cap) - _pace(begin)
         for n in _between(begin, cap, ratio):
             looks.append(n)

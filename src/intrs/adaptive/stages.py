@@ -105,7 +105,7 @@ class Stages:
             return self
         self.check_extension(self.last, stage)
         if len(self.stages) == MOST_STAGES:
-            raise SettingsError(f"this run was extended {MOST_STAGES - 1} times; begin another one")
+            raise SettingsError(f"this run was extended {MOST_STAGES - 1} times; begin another one, with another seed")
         return Stages((*self.stages, stage))
 
     def check_extension(self, before: Stage, after: Stage) -> None:
@@ -113,7 +113,7 @@ class Stages:
         if (before.precision is None) != (after.precision is None):
             raise SettingsError(
                 "a run that decides radii and one that reaches a precision spend alpha in different ways: "
-                "changing over would spend it twice; begin a run of its own"
+                "changing over would spend it twice; begin a run of its own, with another seed"
             )
         if after.n < before.n:
             raise SettingsError(

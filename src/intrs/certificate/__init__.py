@@ -10,7 +10,7 @@ then proved in ball arithmetic, so no answer depends on the machine.
 
 from intrs.certificate.bounds import BOUNDS, Bound
 from intrs.certificate.certifier import FORMS, Certifier, Form, runner_up
-from intrs.certificate.confidence import lower_bound, parse_alpha, upper_bound
+from intrs.certificate.confidence import lower_bound, parse_alpha, parse_samples, upper_bound
 from intrs.certificate.outcome import Abstained, Certified
 from intrs.certificate.prediction import least_wins, least_wins_table, prediction_passes
 from intrs.certificate.tables import RadiusTable
@@ -28,6 +28,7 @@ __all__ = [
     "least_wins_table",
     "lower_bound",
     "parse_alpha",
+    "parse_samples",
     "prediction_passes",
     "runner_up",
     "upper_bound",

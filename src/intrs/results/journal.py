@@ -1,8 +1,8 @@
 """FILE.votes: votes of images whose line is not in FILE yet, so that a killed run loses at most a few seconds of work.
 
-A line is a range of samples of one image. The first line names what voted, so that votes of another network, noise or
-seed are never taken for this run's. The file is dropped when the run is complete; what `intrs certify` makes of a part
-of the samples of every image is nothing but such a file.
+A line is a range of samples of one image. The first line has the digest of the run, so that votes of another network,
+noise, seed or data set are never taken for this run's. The file is dropped when the run is complete; what `intrs
+certify` makes of a part of the samples of every image is nothing but such a file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "intrs votes 1"
 LONGEST_LINE, MOST_LINES = 2**20, 10_000_000  # of a file of any origin
+MOST_MILLISECONDS = 10**13  # three hundred years
 COLUMNS = ("place", "idx", "label", "stage", "first", "milliseconds", "counts0", "counts")
 
 
@@ -54,6 +55,8 @@ class Kept:
             column: integer(text, column, -1 if column == "label" and file is not None else 0)
             for text, column in zip(texts[:-2], COLUMNS, strict=False)
         }
+        if numbers["milliseconds"] > MOST_MILLISECONDS:
+            raise ValueError(f"milliseconds is {numbers['milliseconds']}")
         numbers["label"] = None if numbers["label"] < 0 else numbers["label"]
         counts0 = () if texts[-2] == "-" else integers(texts[-2], "counts0")
         return cls(**numbers, counts0=counts0, counts=integers(texts[-1], "counts"), file=file)
@@ -73,7 +76,7 @@ class Journal:
     """The votes of a run that is under way. The file is there from the first votes on that have to wait."""
 
     def __init__(self, path: Path, digest: str, *, resume: bool) -> None:
-        """Begin anew, or continue if asked and if what is there is of this run."""
+        """Begin anew, or continue if asked; votes of another run are refused then."""
         self.path = journal_path(path)
         self._head = f"{FORMAT}\t{digest}\n".encode()
         self._file: Appended | None = None
@@ -89,8 +92,7 @@ class Journal:
 
     def drop(self) -> None:
         """Every line is in the results file, or the run begins anew."""
-        if self.path.exists() and _is_ours(self.path):
-            self.path.unlink()
+        _drop(self.path)
 
     def close(self) -> None:
         """Bring it to disk."""
@@ -119,6 +121,16 @@ class Journal:
         self.close()
 
 
+def drop_journal(path: Path) -> None:
+    """Give up the votes beside a results file, if there are any."""
+    _drop(journal_path(path))
+
+
+def _drop(journal: Path) -> None:
+    if journal.exists() and _is_ours(journal):
+        journal.unlink()
+
+
 def _is_ours(path: Path) -> bool:
     with open_regular(path) as file:
         head = file.read(len(FORMAT))
@@ -145,14 +157,22 @@ class NoJournal:
 
 
 def read_journal(path: Path, digest: str | None = None) -> list[Kept]:
-    """The entries beside a results file; none if there is no such file, or it is of something else."""
+    """The entries beside a results file; none if there is no such file, or it is of something else.
+
+    digest: of the run, if it is known; ResultsError if the votes are of another.
+    """
     journal = journal_path(path)
     if not journal.exists():
         return []
     with named(journal, "read"), open_regular(journal) as file:
         head = file.readline(LONGEST_LINE).decode("ascii", "replace")
-        if not head.endswith("\n") or not head.startswith(f"{FORMAT}\t") or digest not in (None, head.split()[-1]):
+        if not head.endswith("\n") or not head.startswith(f"{FORMAT}\t"):
             return []
+        if digest not in (None, head.split()[-1]):
+            raise ResultsError(
+                f"{journal}: these votes are of another run than {path.name}, or of an earlier version of intrs; "
+                "move or delete the file, and what it should hold is counted again"
+            )
         return list(_entries(journal, iter(lambda: file.readline(LONGEST_LINE), b"")))
 
 

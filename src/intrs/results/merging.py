@@ -85,7 +85,7 @@ def _read(path: Path) -> _Part:
     if len(rows) > run.images:
         raise ResultsError(f"{path}: {len(rows)} lines, but its description speaks of {run.images} images")
     check_rows(path, run, rows)
-    return _Part(path, run, rows, read_journal(path))
+    return _Part(path, run, rows, read_journal(path, run.digest))
 
 
 def _whole(parts: Sequence[_Part]) -> Run:
@@ -158,29 +158,44 @@ def _joined(run: Run, judge: Judge, found: list[tuple[Kept, Path]]) -> Row | Non
     for entry, path in found:
         _check_entry(run, entry, path, first)
     selection = next((entry.counts0 for entry, _ in found if entry.counts0), () if run.n0 else (0,) * run.classes)
-    counts, at, seconds = [0] * run.classes, 0, 0
-    seen: dict[tuple[int, int], tuple[int, ...]] = {}
-    for entry, path in sorted(found, key=lambda each: (each[0].first, -each[0].end)):
+    for entry, path in found:
         if entry.counts0 and entry.counts0 != selection:
             raise ResultsError(f"{path} disagrees with another part about the selection of image {entry.idx}")
-        if seen.setdefault((entry.first, entry.end), entry.counts) != entry.counts:
-            raise ResultsError(
-                f"{path} disagrees with another part about image {entry.idx}, from sample {entry.first} on"
-            )
-        if entry.first == at:
-            counts = [a + b for a, b in zip(counts, entry.counts, strict=True)]
-            at, seconds = entry.end, seconds + entry.milliseconds
-    if at != run.request.n or sum(selection) != run.n0:
+    counts, milliseconds = _added(run, found).get(run.request.n, ((), 0))
+    if not counts or sum(selection) != run.n0:
         return None
     chosen = Votes(selection, run.noise, Samples(run.seed, first.idx, SELECTION, run.n0))
-    counted = Votes(tuple(counts), run.noise, Samples(run.seed, first.idx, 0, at))
-    return judge.row(first.label, chosen, counted, seconds / 1000, first.file)
+    counted = Votes(counts, run.noise, Samples(run.seed, first.idx, 0, run.request.n))
+    return judge.row(first.label, chosen, counted, milliseconds / 1000, first.file)
+
+
+def _added(run: Run, found: list[tuple[Kept, Path]]) -> dict[int, tuple[tuple[int, ...], int]]:
+    """Votes over the samples from 0 up to every number that the entries lead to, and the time that they took.
+
+    Entries may overlap. Wherever two ways lead to the same sample, their votes must agree.
+    """
+    reached: dict[int, tuple[tuple[int, ...], int]] = {0: ((0,) * run.classes, 0)}
+    seen: dict[tuple[int, int], tuple[int, ...]] = {}
+    for entry, path in sorted(found, key=lambda each: (each[0].first, each[0].end)):
+        agrees = seen.setdefault((entry.first, entry.end), entry.counts) == entry.counts
+        if agrees and entry.first in reached:
+            before, milliseconds = reached[entry.first]
+            counts = tuple(a + b for a, b in zip(before, entry.counts, strict=True))
+            agrees = reached.setdefault(entry.end, (counts, milliseconds + entry.milliseconds))[0] == counts
+        if not agrees:
+            raise ResultsError(
+                f"{path} disagrees with another part about image {entry.idx}, among the samples before {entry.end}. "
+                "The same samples gave different votes, so one of the machines computes wrongly"
+            )
+    return reached
 
 
 def _check_entry(run: Run, entry: Kept, path: Path, first: Kept) -> None:
     """Refuse votes that cannot be of this run."""
     classes = {len(entry.counts), *([len(entry.counts0)] if entry.counts0 else [])}
-    if classes != {run.classes} or entry.end > run.request.n or (entry.idx, entry.label) != (first.idx, first.label):
+    is_same = (entry.idx, entry.label, entry.file) == (first.idx, first.label, first.file)
+    is_named = (entry.file is not None) == run.unlabelled
+    if classes != {run.classes} or entry.end > run.request.n or not (is_same and is_named):
         raise ResultsError(f"the votes beside {path} for image {entry.idx} are not of this run")
 
 

@@ -25,6 +25,7 @@ ADAPTIVE_COLUMNS = (*COLUMNS, "look", "rule")
 FILE = "file"  # the last column of images without labels
 LONGEST_FILE = 10_000  # characters of it
 DIGITS = 6  # of a radius
+TIME = r"(\d{1,6} days?, )?([01]?\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?"  # as a timedelta writes it
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Row:
             predict=None if predict < 0 else predict,
             radius_sq=None if radius_sq < 0 else radius_sq,
             radius=_text(cells["radius"], "radius", r"\d{1,9}\.\d{1,20}"),
-            time=_text(cells["time"], "time", r"(\d{1,9} days?, )?\d{1,2}:\d\d:\d\d(\.\d{1,9})?"),  # of timedelta
+            time=_text(cells["time"], "time", TIME),
             counts0=integers(cells["counts0"], "counts0"),
             counts=integers(cells["counts"], "counts"),
             look=integer(cells["look"], "look") if "look" in cells else None,

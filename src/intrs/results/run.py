@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from intrs.adaptive import GIVE_UP, Stages
-from intrs.certificate import parse_alpha
+from intrs.certificate import parse_alpha, parse_samples
 from intrs.data.limits import MOST_FILES
 from intrs.errors import IntrsError, ResultsError
 from intrs.files import PACKED, read_bounded, write_whole
@@ -121,6 +122,22 @@ class Run:
         """one or two classes in the bound; empty for predictions."""
         return self.request.form if isinstance(self.request, Certify) else ""
 
+    @cached_property
+    def digest(self) -> str:
+        """Of what must agree for the run to be continued; votes that wait for their lines carry it.
+
+        The table of the noise follows from law and sigma, and files of earlier versions do not name it.
+        """
+        described = self.to_json()
+        names = (name for name in (*SAME, *self.more_of_the_same) if name != "noise_table")
+        text = json.dumps({name: described.get(name) for name in names}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def more_of_the_same(self) -> tuple[str, ...]:
+        """What must agree beside `SAME`, by the kind of noise."""
+        return () if self.noise.on_integers else OF_FLOATS
+
     @property
     def note(self) -> str:
         """A caution that stands beside the results."""
@@ -175,6 +192,7 @@ class Run:
         try:
             run = _run(values)
             run.noise, run.alpha, run.shard  # noqa: B018  # read now, so that what is wrong is said now
+            parse_samples(run.request.n)
         except IntrsError as error:
             raise ValueError(str(error)) from None
         if values["note"] != run.note:
@@ -320,7 +338,7 @@ def differences(old: Run, new: Run, same: Sequence[str] = SAME) -> list[str]:
 
 def unequal(one: Run, two: Run, same: Sequence[str]) -> list[tuple[str, object, object]]:
     """The fields that should agree and do not, with both values; what an earlier version did not write agrees."""
-    names = (*same, *(OF_FLOATS if not two.noise.on_integers else ()))
+    names = (*same, *two.more_of_the_same)
     mine, theirs = one.to_json(), two.to_json()
     found = [(name, mine.get(name), theirs.get(name)) for name in names if mine.get(name) != theirs.get(name)]
     tables_tell_nothing_new = None in (mine.get("noise_table"), theirs.get("noise_table")) or one.noise != two.noise

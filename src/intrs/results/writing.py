@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from intrs.adaptive import Stages
 from intrs.errors import ResultsError
 from intrs.files import PACKED, Appended, ExistsError, named, write_whole
-from intrs.results.journal import Journal, NoJournal
+from intrs.results.journal import Journal, NoJournal, drop_journal
 from intrs.results.judging import check_rows
 from intrs.results.reading import HEADERS, check_kind, header_of, may_begin, read, read_lines
 from intrs.results.run import SAME, differences, read_run, sidecar_path, write_run
@@ -43,6 +43,11 @@ class Writer:
             self._file.append(("\t".join(row.cells().values()) + "\n").encode())
             self.rows.append(row)
 
+    def sync(self) -> None:
+        """Bring every line to disk."""
+        with self._kept_lines():
+            self._file.sync()
+
     def journal(self, digest: str) -> Journal:
         """Where votes are kept whose lines are not known yet, continued if this file is."""
         return Journal(self.path, digest, resume=self._resumed)
@@ -52,7 +57,7 @@ class Writer:
         try:
             with self._kept_lines():
                 self._file.check()
-                self._file.sync()
+            self.sync()
             if self._described and not sidecar_path(self.path).exists():
                 raise ResultsError(f"{sidecar_path(self.path)}, which describes {self.path}, was deleted meanwhile")
         finally:
@@ -90,6 +95,9 @@ class Memory:
     def append(self, row: Row) -> None:
         """Keep one row."""
         self.rows.append(row)
+
+    def sync(self) -> None:
+        """There is no file."""
 
     def journal(self, digest: str) -> NoJournal:
         """Nothing is kept beyond this process."""
@@ -136,30 +144,44 @@ def resume(
             check(lines.rows)
         file.cut(lines.size)
         found = {name: getattr(run.request, name) for name in ("model", "data", "max")}
-        write_run(path, replace(old, request=replace(old.request, **found)))
+        request = replace(old.request, **found)
+        write_run(path, replace(old, request=request, dimension=run.dimension, classes=run.classes))
         return Writer(file, lines.rows, resumed=True)
 
 
-def extend(path: Path, run: Run, check: Callable[[Sequence[Row]], object] | None = None) -> Writer:
+def extend(
+    path: Path, run: Run, indices: Sequence[int], check: Callable[[Sequence[Row]], object] | None = None
+) -> Writer:
     """Begin results that extend those in `path`, which are set aside as `set_aside_path` says.
 
     Nothing is lost if this is interrupted: the old lines are on disk under the other name before they are given up.
     """
     with _opened(path) as file:
         old = read_run(path)
+        if old.stages != _before(run):
+            raise ResultsError(f"cannot extend {path}: another process has changed it meanwhile")
         same = [field for field in SAME if field not in ("n", "adaptive")]
         if differing := differences(old, run, same):
             raise ResultsError(f"cannot extend {path}: it was made with other settings\n  " + "\n  ".join(differing))
         data = file.read()
         lines = read_lines(io.BytesIO(data), path)
         check_rows(path, replace(old, dimension=run.dimension, classes=run.classes), lines.rows)
+        _check_order(path, lines.rows, indices)
         if check:
             check(lines.rows)
         aside = set_aside_path(path, run)
         if len(lines.rows) >= _lines_of(aside, old):  # fewer: this was interrupted before
-            write_run(aside, old)
+            with named(aside, "write"):
+                sidecar_path(aside).unlink(missing_ok=True)  # so that no lines get the description of others
             write_whole(aside, data[: lines.size])
+            write_run(aside, old)
         return _begin(file, run)
+
+
+def _before(run: Run) -> Stages:
+    """The stages of the run that this one extends."""
+    assert run.stages
+    return Stages(run.stages.stages[:-1])
 
 
 def set_aside_path(path: Path, run: Run) -> Path:
@@ -176,9 +198,10 @@ def set_aside(path: Path, run: Run) -> dict[int, Row]:
     if not aside.exists():
         return {}
     old, rows = read(aside)
-    before = Stages(run.stages.stages[:-1])
+    before = _before(run)
     if differing := differences(old, replace(run, request=replace(run.request, n=before.last.n), stages=before)):
         raise ResultsError(f"{aside} is not what {path} extends\n  " + "\n  ".join(differing))
+    check_rows(aside, replace(old, dimension=run.dimension, classes=run.classes), rows)
     return {row.idx: row for row in rows}
 
 
@@ -224,14 +247,19 @@ def _check_description(path: Path) -> None:
 
 
 def _begin(file: Appended, run: Run) -> Writer:
-    """Empty the file, describe the run, write the header: in this order no line can get the description of another.
+    """Empty the file, describe the run, write the header: in this order nothing can get the description of another.
 
     The new description is on disk before anything is given up, so a run that cannot start costs no old results.
     """
     first = file.read()[: max(map(len, HEADERS))]
     if not (may_begin(first) or any(first.startswith(header.encode()) for header in HEADERS)):
         raise ResultsError(f"{file.path} is not a results file of intrs and is left as it is")
-    write_run(file.path, run, lambda: file.cut(0))
+
+    def give_up() -> None:
+        drop_journal(file.path)
+        file.cut(0)
+
+    write_run(file.path, run, give_up)
     with named(file.path, "write"):
         file.append(header_of(run).encode())
     return Writer(file)
