@@ -257,6 +257,12 @@ def test_the_votes_of_another_run_are_not_recalled(tmp_path: Path) -> None:
     assert lines(path) == alone(given)
 
 
+def test_every_machine_takes_its_own_kernel_set(tmp_path: Path) -> None:
+    """Processors of a cluster differ: what travels names a kernel set only if one was asked for."""
+    assert job().voter.smooth.kernels == ""
+    assert job(kernels="scalar").voter.smooth.kernels == "scalar"
+
+
 def test_a_run_that_begins_anew_leaves_no_votes_of_the_old_one(tmp_path: Path) -> None:
     """Even if it is stopped before it counts anything, and whatever is begun afterwards under the same name."""
     given, path = job(), tmp_path / "r.tsv"
@@ -285,7 +291,7 @@ def test_votes_carry_all_that_must_agree_for_a_run_to_be_continued() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [(0, "99", "it is no image of this run"), (1, "4", "it is no image of this run"), (7, "1,2", "for 3 classes"),
-     (7, "900,0,0", "another number of samples"), (7, "x", "malformed")],
+     (7, "900,0,0", "another number of samples"), (7, "x", "malformed"), (5, "9" * 18, "malformed")],
 )  # fmt: skip
 def test_damaged_votes_are_refused(column: int, value: str, words: str, tmp_path: Path) -> None:
     given, path = job(), tmp_path / "r.tsv"

@@ -9,7 +9,7 @@ import pytest
 from tiny_model import save_images, save_model
 
 import intrs
-from intrs import results
+from intrs import driver, results
 from intrs.cli.start import main
 from intrs.results import UnfinishedError
 
@@ -157,3 +157,59 @@ def test_votes_of_another_image_are_refused(here: Path) -> None:
     journal.write_text(head + "\t".join(cells) + "".join(rest))
     with pytest.raises(intrs.ResultsError, match="are not of this run"):
         intrs.merge(names, "all.tsv")
+
+
+def test_parts_of_the_samples_that_overlap_must_agree(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where their units are of other sizes, and where one of them was stopped."""
+    made("one.tsv")
+    names = [made(f"{i}.tsv", shard=f"{i}/2:samples") for i in (1, 2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "FIRST", driver.GRAIN)
+        patch.setattr(driver, "SECONDS", 1e-9)
+        patch.setattr(driver, "HANDLED", 10**12)
+        names.insert(0, made("small.tsv", shard="1/2:samples", threads=1))
+    journal = results.journal_path(here / "small.tsv")
+    head, *entries = journal.read_text().splitlines(keepends=True)
+    assert len(entries) == 8 * 3
+    intrs.merge(names, "all.tsv")
+    assert text(here / "all.tsv") == text(here / "one.tsv")
+    journal.write_text(head + "".join(line for line in entries if line.split("\t")[4] != "64"))
+    intrs.merge(names, "stopped.tsv")
+    assert text(here / "stopped.tsv") == text(here / "one.tsv")
+    cells = entries[0].rstrip("\n").split("\t")
+    cells[-1] = ",".join(reversed(cells[-1].split(",")))
+    assert "\t".join(cells) != entries[0].rstrip("\n")
+    journal.write_text(head + "\t".join(cells) + "\n" + "".join(entries[1:]))
+    with pytest.raises(intrs.ResultsError, match=r"disagrees with another part about image .* computes wrongly"):
+        intrs.merge(names, "wrong.tsv")
+
+
+def test_the_votes_beside_a_part_must_be_its_own(here: Path) -> None:
+    names = [made(f"{i}.tsv", shard=f"{i}/2:samples") for i in (1, 2)]
+    made("other.tsv", shard="2/2:samples", seed=8)
+    results.journal_path(here / "2.tsv").write_bytes(results.journal_path(here / "other.tsv").read_bytes())
+    with pytest.raises(intrs.ResultsError, match=r"2\.tsv\.votes: these votes are of another run than 2\.tsv"):
+        intrs.merge(names, "all.tsv")
+
+
+def test_a_part_is_not_overwritten_by_the_whole(here: Path) -> None:
+    names = [made(f"{i}.tsv", shard=f"{i}/2") for i in (1, 2)]
+    before = (here / "1.tsv").read_bytes()
+    with pytest.raises(intrs.ResultsError, match=r"1\.tsv is what is to be read"):
+        intrs.merge(names, "1.tsv", overwrite=True)
+    assert (here / "1.tsv").read_bytes() == before
+
+
+def test_the_commands_of_a_run_that_was_extended(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A part that is missing takes every step again, or it would not be of the same run."""
+    for n in (1500, 3000):
+        for name, shard in (("one.tsv", ""), ("1.tsv", "1/2")):
+            made(name, radii=(0, 0.1), n=n, shard=shard, resume=True)
+    assert main(["merge", "1.tsv", "-o", "all.tsv"]) == 2
+    said = capsys.readouterr().err
+    commands = [line.split()[1:] for line in said.splitlines() if line.startswith("  intrs certify")]
+    assert [command[command.index("--n") + 1] for command in commands] == ["1500", "3000"]
+    for command in commands:
+        assert main([word if word != "FILE" else "2.tsv" for word in command]) == 0
+    assert main(["merge", "1.tsv", "2.tsv", "-o", "all.tsv"]) == 0
+    assert text(here / "all.tsv") == text(here / "one.tsv")

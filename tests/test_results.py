@@ -428,6 +428,23 @@ def test_looks_that_are_none(tmp_path: Path, cell: str) -> None:
         results.read(path)
 
 
+@pytest.mark.parametrize("time", ["999999999 days, 1:00:00", "1:60:00", "24:00:00", "99:99:99"])
+def test_times_that_are_none(tmp_path: Path, time: str) -> None:
+    path = write(tmp_path / "r.tsv", ROWS[:1])
+    path.write_text(path.read_text().replace(ROWS[0].time, time))
+    with pytest.raises(IntrsError, match=r"line 2: malformed \(time"):
+        results.read(path)
+
+
+def test_more_samples_than_can_be_judged_are_refused(tmp_path: Path) -> None:
+    """A bound on that many votes would take minutes, whatever the file's size."""
+    path = write(tmp_path / "r.tsv", ROWS)
+    sidecar = results.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"n": 10**15}))
+    with pytest.raises(IntrsError, match="the number of samples"):
+        results.read(path)
+
+
 def test_descriptions_of_earlier_versions(tmp_path: Path) -> None:
     """They do not speak of adaptive runs."""
     path = write(tmp_path / "r.tsv", ROWS)
