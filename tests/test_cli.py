@@ -830,6 +830,19 @@ def test_export(intrs: Intrs, here: Path) -> None:
     assert intrs("export", "tiny.onnx", "-o", "nowhere/tiny.tosa")[0] == 2
 
 
+def test_export_for_devices_prints_no_names_that_steer_the_terminal(intrs: Intrs, here: Path) -> None:
+    import onnx
+
+    model = onnx.load(here / "tiny.onnx")
+    next(node for node in model.graph.node if node.op_type == "Conv").name = "*/ #error \x1b]0;mine\x07"
+    onnx.save(model, here / "odd.onnx")
+    code, out, _ = intrs("export", "odd.onnx", "--target", "c", "--only", "predict", "-o", "dev")
+    assert code == 0
+    assert "\x1b" not in out
+    assert "___error__" in out
+    assert "#error" not in (here / "dev/src/net.h").read_text()
+
+
 def test_table(intrs: Intrs, here: Path) -> None:
     from intrs.certificate import RadiusTable
 

@@ -548,6 +548,31 @@ def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
     json.loads((out / "library.json").read_text())
 
 
+def test_names_of_layers_reach_no_compiler(tmp_path: Path) -> None:
+    """A model file may call its layers anything; in the folder a name stays within its comment."""
+    names = (
+        "*/ #error one",
+        '*/ extern int system(const char *); /* "',
+        "three \\\n#error */",
+        "??/\n*/ four",
+        "*/" * 999,
+    )
+    layers = [conv(i, np.ones((3, 1, 1, 3)), name=name) for i, name in enumerate(names)]
+    base, out = network(*layers, scores_of(len(names), (4, 4, 3), name="\x1b]0;six\x07*/")), tmp_path / "board"
+    intrs.export(base, out, target="c", sigma="0.25", only="predict", predict_n=30)
+    for path in (path for path in out.rglob("*") if path.is_file()):
+        text = path.read_text("utf-8")
+        found = [
+            word
+            for word in ("#error one", "system(", "three \\", "#error *", "*/ four", "\x1b", "*/*/")
+            if word in text
+        ]
+        assert not found, path
+    for standard in STANDARDS:
+        options = [*standard.split(), *WARNINGS, "-trigraphs", f"-I{out / 'src'}", "-fsyntax-only"]
+        subprocess.run([COMPILERS[0], *options, str(out / "src/net.c")], check=True)
+
+
 def test_instructions_are_counted(tmp_path: Path) -> None:
     """The script works, and what it counts gives the desktop's votes. How many there are is the compiler's affair."""
     if not shutil.which("qemu-system-arm") or not shutil.which(sizes.COMPILER):

@@ -42,7 +42,7 @@ def _say_device(made: Exported) -> int:
     """What a device needs, in all and by layer."""
     assert made.device is not None
     say(f"{made.path}: {made.target.title}, of the model with identity {made.identity}")
-    print(made.device.layer_table())
+    say(made.device.layer_table())
     for line in made.device.lines():
         say(line)
     say(f"Next: make -C {made.path} check, or make -C {made.path} run-qemu")

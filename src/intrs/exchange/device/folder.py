@@ -23,6 +23,7 @@ from intrs.exchange.device.vectors import SAMPLES, Vectors, make_vectors
 from intrs.exchange.device.words import ConstantBlock
 from intrs.files import write_whole
 from intrs.network import Conv
+from intrs.text import plain_name
 from intrs.version import __version__
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class DeviceFolder:
         ]
 
     def layer_table(self) -> str:
-        """A line per layer: bytes of constants, multiply-adds, scratch."""
+        """A line per layer: bytes of constants, multiply-adds, scratch. It is written into C and Markdown as it is."""
         network, plan = self.constants.network, self.constants.plan
         rows = [
-            (layer.name or f"{i}", self._kind(i), "x".join(map(str, network.shapes[i])), size,
+            (plain_name(layer.name) or f"{i}", self._kind(i), "x".join(map(str, network.shapes[i])), size,
              multiply_adds(network, i), scratch)
             for i, (layer, size, scratch) in enumerate(
                 zip(network.layers, self.constants.layer_bytes, plan.scratch_bytes, strict=True), 1)
