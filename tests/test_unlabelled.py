@@ -254,6 +254,18 @@ def test_cells_that_no_name_becomes(text: str) -> None:
         unescaped(text)
 
 
+def test_names_of_files_and_classes_do_not_steer_the_terminal(intrs: Intrs, here: Path) -> None:
+    Image.fromarray(PIXELS[0]).save(here / "a\x1b]0;mine.png")
+    code, out, _ = intrs("certify", "tiny.onnx", "a\x1b]0;mine.png", *QUICK, "--out", "a.tsv")
+    assert code == 0
+    assert "\x1b" not in out
+    assert "a\\x1b]0;mine.png" in out
+    save_images(here / "named.npz", classes=np.array(["\x1b[31mcat", "dog", "ship"]))
+    code, out, _ = intrs("certify", "tiny.onnx", "named.npz", *QUICK, "--out", "b.tsv")
+    assert code == 0
+    assert "\x1b" not in out
+
+
 def test_labels_and_files_exclude_each_other(here: Path) -> None:
     found = library.certify("tiny.onnx", "mine", n=300, seed=7, max=1, out="r.tsv")
     (row,) = found.rows

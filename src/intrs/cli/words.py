@@ -11,6 +11,7 @@ from intrs.cli.screen import images_of, print_table, say, share, show, table, wh
 from intrs.exact import plain
 from intrs.noise import parse_sigma
 from intrs.progress import duration
+from intrs.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -203,7 +204,7 @@ def _each(found: Results, names: Sequence[str]) -> None:
     for answer, row in zip(found.answers, found.rows, strict=True):
         cells = [answer.file or f"#{answer.idx}", name(answer.label), *([name(answer.truth)] if truth else [])]
         cells += [row.radius[:-3] if answer.certified else "-"] if radius else []
-        made.add_row(*cells, f"{row.votes:,} of {row.n:,}")
+        made.add_row(*map(printable, cells), f"{row.votes:,} of {row.n:,}")
     say("")
     print_table(made)
 
