@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,11 +173,34 @@ def test_what_is_not_as_it_looks_is_refused(tmp_path: Path, make: Any, name: str
     assert data.images[0].shape == (6, 12, 3)
 
 
-def test_an_animation_is_refused_with_or_without_fit(tmp_path: Path) -> None:
-    path = animated(tmp_path / "a.gif")
+@pytest.mark.parametrize("suffix", ["gif", "tif", "png", "webp"])
+def test_an_animation_is_refused_with_or_without_fit(tmp_path: Path, suffix: str) -> None:
+    path = animated(tmp_path / f"a.{suffix}")
     for fit in ("", "resize:4x4x3"):
-        with pytest.raises(DataError, match=r"a\.gif: it holds 3 images, one after another"):
+        with pytest.raises(DataError, match=rf"a\.{suffix}: it holds several images, one after another"):
             open_data(path, fit=fit)
+
+
+@pytest.mark.parametrize("suffix", ["gif", "tif"])
+def test_images_of_an_animation_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """A file of 256 MB may hold millions of them: the second is looked for, and no other."""
+    from PIL.GifImagePlugin import GifImageFile
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    sought = set()
+
+    def watched(image: Any, frame: int, *more: Any, really: Any) -> None:
+        sought.add(frame)
+        really(image, frame, *more)
+
+    for kind in (GifImageFile, TiffImageFile):
+        monkeypatch.setattr(kind, "_seek", partialmethod(watched, really=kind._seek))
+    with pytest.raises(DataError, match="images, one after another"):
+        open_data(animated(tmp_path / f"a.{suffix}"))
+    assert 0 in sought
+    assert sought <= {0, 1}
+    save(tmp_path / f"one.{suffix}")
+    assert open_data(tmp_path / f"one.{suffix}").images[0].shape == WIDE.shape
 
 
 def test_transparency_that_is_not_used_is_nothing(tmp_path: Path) -> None:

@@ -97,19 +97,19 @@ class Facts(NamedTuple):
     orientation: int  # of its EXIF tag; 1: as stored
     deep: bool  # 16 bits per value
     see_through: bool  # it has transparency, which may be used or not
-    frames: int
+    several: bool  # it holds more than one image
 
     @classmethod
     def of(cls, image: Image.Image) -> Facts:
         """Of an image that is open."""
         see_through = image.mode in SEE_THROUGH or "transparency" in image.info
-        frames = getattr(image, "n_frames", 1)
-        return cls(*image.size, image.mode in GREY, _orientation(image), is_deep(image), see_through, frames)
+        several = bool(getattr(image, "is_animated", False))  # n_frames would walk through all of them
+        return cls(*image.size, image.mode in GREY, _orientation(image), is_deep(image), see_through, several)
 
     @classmethod
     def short(cls, image: Image.Image) -> Facts:
         """Size and channels alone, where files are taken as Pillow has them."""
-        return cls(*image.size, image.mode in GREY, 1, deep=False, see_through=False, frames=1)
+        return cls(*image.size, image.mode in GREY, 1, deep=False, see_through=False, several=False)
 
     @property
     def turned(self) -> bool:
@@ -172,8 +172,8 @@ def has_holes(image: Image.Image) -> bool:
 
 def misfit(what: str, facts: Facts) -> str | None:
     """Why a file is not taken as it is; None if it is."""
-    if facts.frames > 1:
-        return animated(what, facts)
+    if facts.several:
+        return animated(what)
     if facts.turned:
         return (
             f"{what}: its EXIF tag says that it is shown turned, so its pixels are not what you see. Save it upright, "
@@ -184,9 +184,9 @@ def misfit(what: str, facts: Facts) -> str | None:
     return None
 
 
-def animated(what: str, facts: Facts) -> str:
+def animated(what: str) -> str:
     """Of a file with several images."""
-    return f"{what}: it holds {facts.frames} images, one after another; save the one that you mean as a file"
+    return f"{what}: it holds several images, one after another; save the one that you mean as a file"
 
 
 def remarks(fit: Fit, files: Sequence[str], facts: Sequence[Facts]) -> tuple[str, ...]:

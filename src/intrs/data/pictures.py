@@ -97,10 +97,10 @@ def _look(path: Path, *, careful: bool, fit: Fit | None) -> tuple[Stamp, Facts]:
     strict = careful or fit is not None
     with opened(path, str(path), seen, deep=strict) as image:
         facts = Facts.of(image) if strict else Facts.short(image)
-    if fit and facts.frames > 1:
-        raise DataError(animated(str(path), facts))
+    if fit and facts.several:
+        raise DataError(animated(str(path)))
     if careful and not fit and (reason := misfit(str(path), facts)) is not None:
-        raise DataError(reason) if facts.frames > 1 else FitError(reason)
+        raise DataError(reason) if facts.several else FitError(reason)
     return seen, facts
 
 
