@@ -288,6 +288,18 @@ def groups() -> bytes:
 
 
 @hostile
+def nodes_behind_a_group() -> bytes:
+    """A group that protobuf skips, with a graph inside that seems to overrun it; then nodes."""
+    return b"\xa3\x06" + tagged(7, b"\x0a\x7f") + b"\xa4\x06" + empty_nodes()
+
+
+@hostile
+def shards() -> bytes:
+    """How a tensor is divided among devices: messages in messages of a node."""
+    return graph_with(tagged(1, tagged(10, tagged(2, tagged(4, tagged(2, b"")) * 2**23))))
+
+
+@hostile
 def dimensions() -> bytes:
     """A constant with 16 million axes."""
     return graph_with(tagged(5, tagged(1, b"\x01" * 2**24)))

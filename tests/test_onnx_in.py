@@ -42,7 +42,9 @@ from onnx_files import (
 
 from intrs.errors import IntrsError, ModelError
 from intrs.exchange.integers import Grid, Line, add_integers, half_up, quantiser, scaled, square_root
+from intrs.exchange.onnx import wire
 from intrs.exchange.onnx.product import best_line
+from intrs.exchange.refusal import Refusal
 from intrs.model import load
 from intrs.network import Add, CodeTable, Conv, MaxPool, Network, Requantise
 
@@ -1181,6 +1183,45 @@ def test_what_a_file_may_cost(name: str) -> None:
     assert seconds < float("inf"), outcome
     assert memory < hostile_onnx.CONSTANT + hostile_onnx.PER_BYTE * len(data)
     assert len(outcome) < 1000
+
+
+def test_the_first_look_knows_every_message_of_onnx() -> None:
+    """A message that it did not enter could hold any number of others."""
+
+    def check(kind: Any, name: str) -> None:
+        for field in kind.fields:
+            if field.message_type is not None:
+                inner = wire._MESSAGES[name][field.number]
+                if (found := (field.message_type.full_name, inner)) not in seen:
+                    seen.add(found)
+                    check(field.message_type, inner)
+
+    seen: set[tuple[str, str]] = set()
+    check(onnx.ModelProto.DESCRIPTOR, "model")
+    assert len(seen) > 20
+
+
+MALFORMED = {
+    "group": b"\xa3\x06" + hostile_onnx.tagged(7, b"\x0a\x7f") + b"\xa4\x06",
+    "end of a group": b"\xa4\x06",
+    "kind 6": b"\xa6\x06",
+    "kind 7": b"\xa7\x06",
+    "overrun": b"\x3a\x02\x0a\x7f",
+    "overrun of a number": b"\x3a\x02\x09\x00",
+    "long size": b"\xa2\x06" + b"\x80" * 9 + b"\x02",
+    "long number": b"\xa0\x06" + b"\xff" * 9 + b"\x02",
+    "endless number": b"\xa0\x06" + b"\x80" * 10 + b"\x00",
+    "large tag": b"\x82\x80\x80\x80\x10\x00",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_fields_are_refused_at_the_first_look(name: str) -> None:
+    """Even where protobuf would go on behind them, at another place or with another number."""
+    data = classifier().SerializeToString()
+    wire.check_wire(b"\xa0\x06" + b"\xff" * 9 + b"\x01" + data)  # the largest number that protobuf has
+    with pytest.raises(Refusal, match="not an ONNX file, or it is truncated"):
+        wire.check_wire(MALFORMED[name] + data)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
