@@ -240,6 +240,20 @@ def test_bias_of_qgemm(tmp_path: Path) -> None:
     assert np.array_equal(layer.bias, numpy_helper.to_array(bias))
 
 
+def test_qgemm_of_scales_per_channel(tmp_path: Path) -> None:
+    """Without an axis for the batch, channels come first, where a QOperator looks for scales; its bias has no unit."""
+    g, c, _ = entered()
+    x = g.node("QuantizeLinear", g.node("GlobalMaxPool", g.rounded("image", 0.004, 3)), c["s"], c["z"])
+    x = g.node("Squeeze", x, g.ints(0, 2, 3))
+    scales, zeros = g.floats(*np.linspace(0.01, 0.02, 8)), g.constant(np.zeros(8, np.uint8))
+    weights = g.constant(g.rng.integers(-127, 128, (8, 5)).astype(np.int8))
+    names = [x, scales, zeros, weights, *(c[k] for k in ("ws", "wz", "b", "ys", "yz"))]
+    y = g.node("QGemm", *names, domain="com.microsoft")
+    model = g.model(g.node("DequantizeLinear", y, c["ys"], c["yz"]), batch=1)
+    with pytest.raises(ModelError, match=r"\(QGemm\): its input has a scale per channel"):
+        load(saved(model, tmp_path))
+
+
 # ---- files of other writers -----------------------------------------------------------------------------------------
 
 
@@ -302,6 +316,65 @@ def test_one_layer(name: str, fused: bool, tmp_path: Path) -> None:
     print(f"{name}{', fused' if fused else ''}: {np.mean(ours != theirs):.3%} of codes differ")
     assert np.abs(ours - theirs).max() <= (2 if rough else 1)
     assert np.mean(ours != theirs) < (0.6 if rough else 0.02)
+
+
+def compared(layer: files.LayerFile, folder: Path) -> None:
+    """Codes as ONNX Runtime has them, give or take one in a few places."""
+    images = noisy(np.random.default_rng(1).integers(0, 256, (20, 9, 8, 6)))
+    ours, theirs = layer.ours(reference.trace(load(saved(layer.model, folder)), images)), layer.theirs(images)
+    assert ours.std() > 4  # not all saturated
+    assert np.abs(ours - theirs).max() <= 1
+    assert np.mean(ours != theirs) < 0.02
+
+
+POSITIVE, WIDER = (0.0078, 0), (0.02, 60)  # from 0 to 2, and from -1.2 to 3.9
+BEYOND = {
+    "below": pad(0, 0, 1, 0, 0, 0, 2, 1, value=-1.0),
+    "above": pad(0, 0, 1, 0, 0, 0, 2, 1, value=3.0),
+    "lowest": pad(0, 0, 1, 0, 0, 0, 2, 1, value=-math.inf),
+    "channels too": pad(0, 1, 1, 0, 0, 0, 2, 1, value=-1.0),
+    "relu": lambda g, x: g.relu(pad(0, 0, 1, 0, 0, 0, 2, 1, value=3.0)(g, x)),
+    "max pool": lambda g, x: g.node(
+        "MaxPool", pad(0, 0, 1, 1, 0, 0, 3, 1, value=-1.0)(g, x), kernel_shape=[3, 3], strides=[2, 2]
+    ),
+    "max pool that sees it": lambda g, x: g.node(
+        "MaxPool", pad(0, 0, 1, 0, 0, 0, 0, 0, value=3.0)(g, x), kernel_shape=[3, 3], strides=[2, 2]
+    ),
+    "max pool, then conv": lambda g, x: conv(5, 6, 1, 1)(
+        g,
+        g.node(
+            "MaxPool",
+            pad(0, 0, 1, 1, 0, 0, 1, 0, value=-math.inf)(g, x),
+            kernel_shape=[3, 3],
+            strides=[2, 2],
+            pads=[0, 0, 0, 1],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_padding_beyond_what_the_input_holds(name: str, tmp_path: Path) -> None:
+    """The constant of the file, not the nearest that the grid of the input has."""
+    compared(one_layer(BEYOND[name], grid_in=POSITIVE, grid_out=WIDER), tmp_path)
+
+
+@pytest.mark.parametrize("before", [pad(0, 0, 1, 0, 0, 0, 2, 1, value=-1.0), node("Clip", 2.5, 3.0)])
+def test_a_constant_that_a_layer_cannot_hold_is_refused(before: files.Build, tmp_path: Path) -> None:
+    """A Conv takes codes of the input's grid, and none of them is near."""
+    layer = one_layer(lambda g, x: conv(5, 6, 3, 3)(g, before(g, x)), grid_in=POSITIVE)
+    with pytest.raises(ModelError, match=r"\(Conv\): this is a float layer: its input, from .* is not quantised"):
+        load(saved(layer.model, tmp_path))
+
+
+@pytest.mark.parametrize("scales", [(2, 3), (1, 0.25), (1, 0.5)])
+def test_resize_of_opset_10(scales: tuple[float, float], tmp_path: Path) -> None:
+    """It has two inputs and no attributes for places: they are those of Upsample, not the defaults of later opsets."""
+
+    def build(g: Quantized, x: str) -> str:
+        return g.node("Resize", x, g.floats(1, 1, *scales))
+
+    compared(one_layer(build, grid_out=(0.00613, 90), opset=10), tmp_path)
 
 
 def test_a_constant_that_is_quantised_twice(tmp_path: Path) -> None:
@@ -826,6 +899,15 @@ UNSUPPORTED: dict[str, tuple[Callable[[Quantized, str], str], str]] = {
     "large kernel": (conv(6, 6, 12, 3), "kernel of 12 x 3 is larger than its padded input"),
     "negative pad": (pad(0, 0, -1, 0, 0, 0, 0, 0), "negative"),
     "batch pad": (pad(1, 0, 0, 0, 0, 0, 0, 0), "pads the batch"),
+    "pad of codes": (
+        lambda g, x: g.node(
+            "Pad",
+            g.node("QuantizeLinear", x, g.floats(0.01, shape=()), g.constant(np.array(3, np.uint8))),
+            g.ints(0, 0, 1, 0, 0, 0, 0, 0),
+            g.constant(np.array(-1, np.int8)),
+        ),
+        "its constant_value is not among the codes of its input, which are uint8",
+    ),
     "reflect": (lambda g, x: g.node("Pad", x, g.ints(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"), "mode 'reflect'"),
     "groups": (conv(6, 6, 3, 3, group=2), "6 input channels, 2 groups and weights for 6 do not fit"),
     "stride": (conv(6, 6, 3, 3, strides=[0, 1]), "strides .* are not two numbers in 1 .. 8192"),

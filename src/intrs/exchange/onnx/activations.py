@@ -151,7 +151,7 @@ class Clamped(Activation):
         if low is not None and high is not None and low > high:
             raise Refusal("its lower bound is above its upper bound")
         self.inner = inner
-        self.grid = inner.grid
+        self.grid = _holding(inner.grid, low=low, high=high)
         self.low = low
         self.high = high
 
@@ -187,19 +187,39 @@ class Pooled(Activation):
         return max_pooled(net, self.inner.on(net, grid, clamp), self.window, self.node)
 
 
+def _holding(grid: Grid | None, *, low: Fraction | None = None, high: Fraction | None = None) -> Grid | None:
+    """The grid, if it has codes at least this high and this low: up to half a step, which rounding takes away."""
+    if grid is None or (low is not None and low > grid.value(INT8[1]) + grid.scale / 2):
+        return None
+    return None if high is not None and high < grid.value(INT8[0]) - grid.scale / 2 else grid
+
+
 class Padded(Activation):
-    """An activation that waits, with a constant around it."""
+    """An activation with a constant around it; it waits for another grid if its own does not reach the constant."""
 
     def __init__(self, node: Node, inner: Activation, pad: Pads, value: Fraction) -> None:
         height, width, channels = inner.shape
         super().__init__(node, (height + pad[0] + pad[1], width + pad[2] + pad[3], channels), inner)
         self.inner = inner
+        self.grid = _holding(inner.grid, low=value, high=value)
         self.pad = pad
         self.value = value
 
     def lower(self, net: Builder, grid: Grid, clamp: Clamp) -> int:  # noqa: D102 (as inherited)
         inner = self.inner.on(net, grid, clamp)
         return net.add(Pad((inner,), self.pad, clamped(grid.code(self.value), clamp), name=self.node.name))
+
+    def seen_by(self, window: Window) -> Window | None:
+        """The window of a MaxPool over `inner` that gives the same: for a constant below all values of its grid.
+
+        None where a window could hold nothing but the constant.
+        """
+        grid = self.inner.grid
+        top, bottom, left, right = (a + b for a, b in zip(self.pad, window.pad, strict=True))
+        alone = max(top, bottom) >= window.kernel[0] or max(left, right) >= window.kernel[1]
+        if grid is None or self.value > grid.value(INT8[0]) or alone:
+            return None
+        return replace(window, pad=(top, bottom, left, right))
 
 
 class Joined(Activation):
@@ -414,6 +434,8 @@ def max_pooled(net: Builder, tensor: int, window: Window, node: Node) -> int:
 
 def max_pool(net: Builder, source: Activation, window: Window, node: Node) -> Activation:
     """MaxPool, now if the codes are there, else when their grid is known."""
+    if isinstance(source, Padded) and (wider := source.seen_by(window)) is not None:
+        return max_pool(net, source.inner, wider, node)
     if source.grid is None:
         return Pooled(node, source, window)
     stored = settled(net, source, node)

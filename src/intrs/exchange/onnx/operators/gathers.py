@@ -175,9 +175,14 @@ def _resize(net: Builder, node: Node, inputs: Inputs) -> Value:
     return pick(net, node, x, {"h": rows, "w": columns}, NCHW)
 
 
+def _is_old(node: Node) -> bool:
+    """Whether it is an Upsample, or the Resize of opset 10: of two inputs, with the places of Upsample."""
+    return node.op == "Upsample" or len(node.inputs) == 2
+
+
 def _scales(node: Node, inputs: Inputs, x: View) -> list[Fraction]:
     """One factor per axis, from the scales or the sizes that the node has."""
-    at = 1 if node.op == "Upsample" or len(inputs) == 2 else 2
+    at = 1 if _is_old(node) else 2
     axes = [x.axis(axis) for axis in node.integers("axes") or range(len(x.axes))]
     given = inputs.get(at)
     if given is not None and 0 not in dims_of(given):
@@ -205,7 +210,7 @@ def _nearest(net: Builder, node: Node, scale: Fraction, size: int) -> Indices:
         raise Refusal(f"it resizes {size} by {float(scale):.4g}; intrs resizes by integer factors, 1/2, 1/4 and so on")
     if not 1 <= scale * size <= MAX_SIDE or (exact_half and size % scale.denominator):
         raise Refusal(f"it resizes {size} by {float(scale):.4g}, which is not a whole number in 1 .. {MAX_SIDE}")
-    old = node.op == "Upsample"
+    old = _is_old(node)
     mode = "asymmetric" if old else node.text("coordinate_transformation_mode", "half_pixel")
     rounding = "floor" if old else node.text("nearest_mode", "round_prefer_floor")
     if mode == "pytorch_half_pixel":  # the same but for an output of one row or column, which is the first

@@ -48,7 +48,8 @@ def _bias(inputs: Inputs, number: int, x: View, weights: Scaled) -> Scaled | Non
     codes = inputs.array(number)
     if codes.dtype != np.int32:
         raise Refusal(f"its bias is {codes.dtype}, not int32")
-    assert x.source.grid is not None
+    if x.source.grid is None:
+        raise Refusal("its input has a scale per channel, so that its bias has none; use one scale for the tensor")
     if len(weights.scales) > 1 and codes.size != len(weights.scales):
         raise Refusal("its bias does not fit its weights")
     return Scaled(codes.ravel(), tuple(x.source.grid.scale * scale for scale in weights.scales))

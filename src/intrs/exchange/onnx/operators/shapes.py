@@ -10,7 +10,7 @@ import numpy as np
 
 from intrs.exchange.builder import Builder, Pads, check_shape
 from intrs.exchange.onnx import constants as const
-from intrs.exchange.onnx.activations import Activation, Constants, Joined, Padded, Stacked, Stored, settled
+from intrs.exchange.onnx.activations import Activation, Constants, Joined, Padded, Stacked, Stored, code_grid, settled
 from intrs.exchange.onnx.operators.gathers import atom_of, in_order
 from intrs.exchange.onnx.operators.registry import MAX_ATTRIBUTE, Inputs, operator
 from intrs.exchange.onnx.tensors import MAX_RANK, to_array
@@ -137,7 +137,9 @@ def _pad(net: Builder, node: Node, inputs: Inputs) -> Value:
     value = _pad_value(node, inputs)
     (height, width, count), (top, bottom, left, right) = x.source.shape, pad
     check_shape((height + top + bottom, width + left + right, count + sum(channels)))
-    if x.source.grid is None or (any(channels) and not _lies_on(x.source.grid, value)):
+    if x.kind != "real" and not _lies_on(code_grid(x.kind == "uint8"), value):
+        raise Refusal(f"its constant_value is not among the codes of its input, which are {x.kind}")
+    if x.source.grid is None or not _lies_on(x.source.grid, value):
         return x.of(_padded(node, x.source, pad, channels, value), NCHW)
     stored = settled(net, x.source, node)
     tensor = _padded(node, stored, pad, channels, value).on(net, stored.grid)
