@@ -749,6 +749,13 @@ def test_softmax_is_dropped(tail: Callable[[Quantized, str], str], tmp_path: Pat
     assert load(saved(head(True, tail), tmp_path)).identity == plain.identity
 
 
+def test_nothing_follows_an_argmax(tmp_path: Path) -> None:
+    """A Softmax of the number of a class is no list of scores."""
+    model = head(True, lambda g, x: g.node("Softmax", g.node("Cast", g.node("ArgMax", x, axis=1), to=1), axis=1))
+    with pytest.raises(ModelError, match=r"\(ArgMax\): it is supported only as the last step of the graph"):
+        load(saved(model, tmp_path))
+
+
 # ---- what lowering makes of it --------------------------------------------------------------------------------------
 
 

@@ -341,6 +341,77 @@ def test_what_is_not_supported_is_named(tmp_path: Path) -> None:
         load(saved(tmp_path, file.to_bytes(relu)))
 
 
+def scores_of(file: File, dims: tuple[int, ...]) -> int:
+    """Eight scores with these dimensions."""
+    doubled = file.add("QUANTIZE", [codes_in(file, (1, 1, 1, 8), 0.1, 0)], file.tensor((1, 1, 1, 8), 0.2, 0))
+    return reshaped(file, doubled, dims, 0.2, 0)
+
+
+def reshaped(file: File, number: int, dims: tuple[int, ...], scale: float | None, zero: int) -> int:
+    return file.add("RESHAPE", [number, file.constant(np.array(dims, np.int32))], file.tensor(dims, scale, zero))
+
+
+def softmax(file: File, number: int, dims: tuple[int, ...], beta: float = 1.0) -> int:
+    options: dict[str, Any] = {"table": "SoftmaxOptions", "beta": beta}
+    return file.add("SOFTMAX", [number], file.tensor(dims, 1 / 256, -128), **options)
+
+
+def arg_max(file: File, number: int, axis: int) -> int:
+    inputs = [number, file.constant(np.array(axis, np.int32))]
+    return file.add("ARG_MAX", inputs, file.tensor((1,), dtype=np.int32), table="ArgMaxOptions", outputType=2)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5, 0.0, -1.0, np.nan, np.inf])
+def test_a_softmax_is_dropped_if_it_keeps_the_order(tmp_path: Path, beta: float) -> None:
+    file = File()
+    path = saved(tmp_path, file.to_bytes(softmax(file, scores_of(file, (1, 8)), (1, 8), beta)))
+    if 0 < beta < np.inf:
+        assert load(path).classes == 8
+    else:
+        with pytest.raises(ModelError, match=r"\(SOFTMAX\), which writes .*: its beta is .*; it must be positive"):
+            load(path)
+
+
+@pytest.mark.parametrize(("dims", "axis"), [((1, 8), -1), ((1, 8), 1), ((1, 8), 0), ((8, 1), 0), ((8, 1), -1)])
+def test_a_maximum_is_dropped_if_it_runs_over_the_classes(tmp_path: Path, dims: tuple[int, int], axis: int) -> None:
+    file = File()
+    path = saved(tmp_path, file.to_bytes(arg_max(file, scores_of(file, dims), axis)))
+    if dims[axis] == 8:
+        assert load(path).classes == 8
+    else:
+        with pytest.raises(ModelError, match=r"\(ARG_MAX\), which writes .*: it does not run over the classes"):
+            load(path)
+
+
+def test_a_softmax_runs_over_the_last_axis(tmp_path: Path) -> None:
+    file = File()
+    last = softmax(file, scores_of(file, (8, 1)), (8, 1))
+    with pytest.raises(ModelError, match=r"\(SOFTMAX\), which writes .*: it does not run over the classes"):
+        load(saved(tmp_path, file.to_bytes(last)))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_stands_between_softmax_and_maximum_counts(tmp_path: Path, axis: int) -> None:
+    file = File()
+    probabilities = softmax(file, scores_of(file, (1, 8)), (1, 8))
+    last = arg_max(file, reshaped(file, probabilities, (8, 1), 1 / 256, -128), axis)
+    path = saved(tmp_path, file.to_bytes(last))
+    if axis == 0:
+        assert load(path).classes == 8
+    else:
+        with pytest.raises(ModelError, match="does not run over the classes"):
+            load(path)
+
+
+def test_nothing_follows_a_maximum(tmp_path: Path) -> None:
+    """A Softmax of the number of a class is no list of scores."""
+    file = File()
+    found = arg_max(file, scores_of(file, (1, 8)), 1)
+    last = softmax(file, file.add("CAST", [found], file.tensor((1,), dtype=np.float32)), (1,))
+    with pytest.raises(ModelError, match=r"\(ARG_MAX\), which writes .*: it is supported only as the last step"):
+        load(saved(tmp_path, file.to_bytes(last)))
+
+
 @pytest.mark.parametrize("op", ["EXP", "RELU6", "HARD_SWISH", "QUANTIZE", "LEAKY_RELU"])
 @pytest.mark.parametrize(("scale", "to"), [(1e-45, 1e38), (1e38, 1e-45), (3e38, 3e38), (1e-45, 1e-45)])
 def test_absurd_scales_are_refused_or_computed(tmp_path: Path, op: str, scale: float, to: float) -> None:

@@ -43,6 +43,7 @@ TAIL = (
     "Sigmoid",
     "QLinearSigmoid",
 )  # the largest score stays where it is
+ONLY_LAST = "it is supported only as the last step of the graph, where it is dropped"
 AROUND_TAIL = ("QuantizeLinear", "DequantizeLinear", "Identity", "Cast")
 BEFORE_LAYOUT = (*AROUND_TAIL, "Add", "Sub", "Mul", "Div", "Clip")
 NORMALISED = ("LayerNormalization", "RMSNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization")
@@ -182,7 +183,7 @@ def _operator(node: Node) -> Operator:
     if node.op in OPERATORS:
         return OPERATORS[node.op]
     if node.op in TAIL:
-        raise Refusal("it is supported only as the last step of the graph, where it is dropped")
+        raise Refusal(ONLY_LAST)
     if node.op in PER_IMAGE:
         raise Refusal("it divides by a deviation that depends on the image; use BatchNormalization")
     if node.op in DYNAMIC:
@@ -255,7 +256,7 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
     if value.source.shape[2] < 2:
         raise Refusal("its output is one score, which would be one class that always wins; give it two")
     for node in tail:
-        _check_tail(node, features[0], len(value.axes))
+        _check_tail(node, features[0], len(value.axes), is_last=node is tail[0])
     source = value.source
     if isinstance(source, Product):
         return source.wide(net)
@@ -264,10 +265,12 @@ def _scores(net: Builder, value: Value, tail: list[Node]) -> int:
     return source.on(net, source.grid)
 
 
-def _check_tail(node: Node, classes: int, rank: int) -> None:
+def _check_tail(node: Node, classes: int, rank: int, *, is_last: bool) -> None:
     """A Softmax or ArgMax may be dropped if it runs over the classes; a Sigmoid has no axis."""
     if node.op.endswith("Sigmoid"):
         return
+    if node.op == "ArgMax" and not is_last:
+        raise Refusal(ONLY_LAST, node)
     default = 0 if node.op == "ArgMax" else -1
     axis = node.integer("axis", default) % rank
     if axis != classes or node.integer("select_last_index", 0):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 MAX_INPUT_CHANNELS = 4096
 TAIL = ("SOFTMAX", "LOG_SOFTMAX", "ARG_MAX")  # the largest score stays where it is
-AROUND_TAIL = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "SQUEEZE")
+RESHAPED = ("RESHAPE", "SQUEEZE")
+AROUND_TAIL = ("QUANTIZE", "DEQUANTIZE", "CAST", *RESHAPED)
+ONLY_LAST = "it is supported only as the last step of the graph, where it is dropped"
 KEEP_PIXELS = ("QUANTIZE", "DEQUANTIZE", "RESHAPE", "EXPAND_DIMS", "SQUEEZE")  # the image may pass these first
 TO_NHWC = (0, 2, 3, 1)
 ADVICE = "convert it with a representative data set and TFLITE_BUILTINS_INT8, as docs/tflite.md says"
@@ -97,7 +99,12 @@ def lower(graph: Graph, asked: Convention) -> tuple[Network, str]:
         image = replace(image, tensor=net.quantised(made), grid=grid)
     elif grid is not None:
         image = quantised(net, image, grid, of_codes=True)
-    network = net.network(_scores(_evaluate(graph, image, net, cast("Dialect", asked.dialect))))
+    end, tail = _end(graph)
+    dialect = cast("Dialect", asked.dialect)
+    scores = _scores(_evaluate(graph, end, image, net, dialect))
+    _check_tail(graph, tail, scores, net, dialect)
+    assert scores.tensor is not None
+    network = net.network(scores.tensor)
     _ = network.native  # the core proves now that nothing can overflow
     return network, net.pixel_scale
 
@@ -153,25 +160,26 @@ def _laid_out(graph: Graph, image: View) -> View:
 
 
 def _end(graph: Graph) -> tuple[int, list[Operator]]:
-    """The tensor of the class scores, and the SOFTMAX or ARG_MAX behind it, which are dropped."""
+    """The tensor of the class scores, and the operators from there to the last SOFTMAX or ARG_MAX: they are dropped."""
     producers = {number: op for op in graph.operators for number in op.outputs}
     number = end = graph.output
-    tail: list[Operator] = []
+    behind: list[Operator] = []
+    dropped = 0
     for _ in graph.operators:  # a bound that a cycle cannot escape
         op = producers.get(number)
         if op is None or not op.inputs or op.op not in TAIL + AROUND_TAIL:
             break
         number = op.inputs[0]
+        if behind or op.op in TAIL:
+            behind.append(op)
         if op.op in TAIL:
-            tail.append(op)
-            end = number
-    return end, tail
+            end, dropped = number, len(behind)
+    return end, behind[:dropped][::-1]
 
 
-def _evaluate(graph: Graph, image: View, net: Builder, dialect: Dialect) -> Value:
+def _evaluate(graph: Graph, end: int, image: View, net: Builder, dialect: Dialect) -> Value:
     """Read the operators in their order, up to the class scores."""
     values: dict[int, Value] = {graph.input: image}
-    end, _ = _end(graph)
     for op in graph.operators:
         if end in values:
             break
@@ -203,7 +211,7 @@ def _meaning(op: Operator) -> Callable[[Lowering], Value | Sequence[Value]]:
     if op.op in OPERATORS:
         return OPERATORS[op.op]
     if op.op in TAIL:
-        raise Refusal("it is supported only as the last step of the graph, where it is dropped")
+        raise Refusal(ONLY_LAST)
     raise Refusal(f"the operator {shortened(op.op)} is not supported (docs/tflite.md lists what is)")
 
 
@@ -217,12 +225,41 @@ def _lookup(graph: Graph, number: int, values: dict[int, Value]) -> Value:
     return values[number]
 
 
-def _scores(value: Value) -> int:
-    """The tensor of class scores."""
+def _scores(value: Value) -> View:
+    """The class scores, which are a tensor of the network."""
     if not isinstance(value, View) or value.tensor is None:
         raise Refusal("its output does not depend on the image, or is not quantised")
     if value.shape[:2] != (1, 1) or prod(value.dims) != max(value.dims, default=1) or value.index is not None:
         raise Refusal(f"its output has the shape {value.dims}; intrs needs one score per class: a classifier")
     if value.shape[2] < 2:
         raise Refusal("its output is one score, which would be one class that always wins; give it two")
-    return value.tensor
+    return value
+
+
+def _check_tail(graph: Graph, tail: list[Operator], scores: View, net: Builder, dialect: Dialect) -> None:
+    """Refuse to drop operators that could make another class the first of the largest."""
+    for op in tail:
+        try:
+            others = [None if number == ABSENT else _lookup(graph, number, {}) for number in op.inputs[1:]]
+            step = Lowering(net, op, [scores, *others], [graph.tensors[number] for number in op.outputs], dialect)
+            if op.op in TAIL:
+                _check_order(step, is_last=op is tail[-1])
+            elif op.op in RESHAPED:
+                moved = OPERATORS[op.op](step)
+                assert isinstance(moved, View)
+                scores = moved
+        except Refusal as refusal:
+            raise Refusal(str(refusal), refusal.node or op) from None
+
+
+def _check_order(step: Lowering, *, is_last: bool) -> None:
+    """A SOFTMAX, whose axis is the last, or an ARG_MAX may be dropped if it runs over the classes."""
+    op, dims, axis = step.operator.op, step.view(0).dims, -1
+    if op == "ARG_MAX":
+        if not is_last:
+            raise Refusal(ONLY_LAST)
+        axis, *_ = (*step.integers(1), len(dims))
+    if op == "SOFTMAX" and not 0 < (beta := step.options("SoftmaxOptions")["beta"]) < inf:
+        raise Refusal(f"its beta is {beta}; it must be positive, or the largest score is not the most probable class")
+    if not -len(dims) <= axis < len(dims) or dims[axis] != prod(dims):
+        raise Refusal(f"it does not run over the classes of its input, whose shape is {dims}")
