@@ -29,6 +29,7 @@ def test_lines_in_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     with reporting(True) as report:
         assert report
+        report(Progress(0, 10, "images"))  # says nothing yet, so there is no line
         report(Progress(0, 10, "images", "image 1 of 10"))
         report(Progress(5, 10, "images", "image 6 of 10"))
     lines = capsys.readouterr().err.splitlines()

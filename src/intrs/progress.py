@@ -154,11 +154,11 @@ class _Lines(_Display):
         self._last = time.monotonic()
 
     def show(self, progress: Progress, rate: str, left: str) -> None:
-        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES:
+        words = [word for word in (progress.note, rate, f"{left} left" if left else "") if word]
+        if not words or time.monotonic() - self._last < SECONDS_BETWEEN_LINES:
             return
         self._last = time.monotonic()
-        words = [progress.note, rate, f"{left} left" if left else ""]
-        print(", ".join(word for word in words if word), file=sys.stderr, flush=True)
+        print(", ".join(words), file=sys.stderr, flush=True)
 
 
 class Pace:
