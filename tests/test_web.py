@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import threading
+from fractions import Fraction
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -25,9 +26,10 @@ from test_votes import GOLDEN, golden_base
 
 import intrs
 from intrs.certificate import Certified
+from intrs.certificate.bounds import BOUNDS
 from intrs.errors import SettingsError
 from intrs.exchange import web
-from intrs.noise import Noise
+from intrs.noise import KINDS, Noise
 from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Samples, count
 from tools import make_web
@@ -123,6 +125,11 @@ def test_the_sources_compile_to_the_same_bytes() -> None:
 
 def test_relaxed_instructions_are_not_asked_for() -> None:
     assert not any("relaxed" in text for text in (*make_web.FLAGS, *make_web.LINK, *make_web.BUILDS.values()))
+
+
+def test_kinds_and_bounds_are_those_of_the_package() -> None:
+    code = (PACKAGE / "bundle.js").read_text()
+    assert f"KINDS = {json.dumps(KINDS)}, BOUNDS = {json.dumps(BOUNDS)};" in code
 
 
 def test_types_name_what_is_there() -> None:
@@ -287,6 +294,20 @@ def sealed(body: bytes) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
+def hostile_fields() -> Iterator[tuple[str, str, Any]]:
+    """What a header may not say of its parts: the page puts these texts into a command for a shell."""
+    shell = "0.25; touch /tmp/x #"
+    texts = {"noises": ("kind", "sigma"), "rules": ("alpha", "bound", "giveUp"), "predictions": ("alpha",)}
+    for part, fields in texts.items():
+        for field in fields:
+            yield from ((part, field, value) for value in (shell, "$(id)", "--overwrite", "0.25\n", "", 0.25))
+    yield "rules", "radii", ["0.25", shell]
+    yield "rules", "radii", "0.25"
+    yield "rules", "giveUp", None
+    yield "rules", "n0", shell
+    yield "rules", "noise", "length"
+
+
 def damaged_files(folder: Path) -> Iterator[tuple[str, bytes, str]]:
     """Names, bytes, and what the message must say."""
     data = (folder / "small.intrs").read_bytes()
@@ -315,6 +336,9 @@ def damaged_files(folder: Path) -> Iterator[tuple[str, bytes, str]]:
     yield "classes", with_header(classes=11, names=None), "another network"
     yield "shape", with_header(shape=[32, 32, 1]), "another network"
     yield "samples", with_header(rules=[header["rules"][0] | {"n": 4000}]), "another table"
+    for number, (part, field, value) in enumerate(hostile_fields()):
+        yield f"{part}-{field}-{number}", with_header(**{part: [header[part][0] | {field: value}]}), "not a model"
+    yield "null", with_header(noises=[None]), "not a model"
     yield "network", sealed(data[:begin] + b"\0" * 40 + rest[40:]), "network"
     yield "noise", sealed(web.MAGIC + struct.pack("<I", len(text)) + text + swapped), "another noise"
 
@@ -344,6 +368,18 @@ def test_damaged_files_and_wrong_images(tmp_path: Path) -> None:
         assert words in message, (message, words)
     (without,) = ask_node(tmp_path, [{"kind": "refused", **files}], "without-webassembly")
     assert "no WebAssembly" in without
+
+
+@in_node
+def test_long_numbers_are_numbers(tmp_path: Path) -> None:
+    """Fractions that no short decimal gives, as the package writes them."""
+    network, long = golden_base("made here")[0], "0.0123456789012345678901"
+    settings: dict[str, Any] = {"sigma": "0.25", "n": 2000, "predict_n": 20, "alpha": "1/3"}
+    web.write_file(network, tmp_path / "long.intrs", radii=[long], give_up="0.123456789012345678901", **settings)
+    web.write_file(network, tmp_path / "paper.intrs", bound="paper", **settings)
+    first, second = ask_node(tmp_path, [{"kind": "about", "model": name} for name in ("long.intrs", "paper.intrs")])
+    assert [Fraction(radius) for radius in first["rules"][0]["radii"]] == [Fraction(long)]
+    assert second["rules"][0]["bound"] == "paper"
 
 
 @in_node

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shlex
+import shutil
+import struct
+import subprocess
 import threading
 import time
 from functools import partial
@@ -273,6 +277,49 @@ def test_a_converted_model_runs(visit: Callable[..., Browser], tmp_path: Path, m
     assert check_command(page, tmp_path, monkeypatch).n == 2000
 
 
+HOSTILE = '0\'; echo "$(id)" > x & `id` #\n\x03'
+TEXTS = ("alpha", "bound", "giveUp", "noise", "sigma")
+COMMAND = """
+import { command } from "./proof.js";
+const [, , model, picture] = process.argv;
+console.log(JSON.stringify(command(JSON.parse(model), JSON.parse(picture), "7", {})));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no Node here (Debian and Ubuntu: apt install nodejs)")
+def test_the_command_is_quoted(tmp_path: Path) -> None:
+    """Whatever a file says stays one word of the command, without control characters."""
+    for name, content in {**folders._page(), **folders._engine(), "package.json": b'{"type": "module"}'}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "ask.js").write_text(COMMAND)
+    rule = dict.fromkeys(TEXTS, HOSTILE) | {"adaptive": True, "radii": [HOSTILE, HOSTILE], "n": 9, "n0": 3}
+    asked = {"spec": HOSTILE, "rule": rule}, {"data": HOSTILE, "position": HOSTILE}
+    command = ["node", "ask.js", *map(json.dumps, asked)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    text = str(json.loads(done.stdout))
+    assert text.isprintable()
+    script = f"intrs() {{ printf '%s\\n' \"$@\"; }}\n{text}"
+    words = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    one = HOSTILE[:-2] + "__"
+    assert (words.stdout.splitlines(), words.stderr) == (
+        ["certify", one, one, "--first", one, "--max", "1", "--sigma", one, "--adaptive", "--radii", f"{one},{one}",
+         "--n", "9", "--n0", "3", "--alpha", one, "--noise", one, "--bound", one, "--give-up", one,
+         "--seed", "0x7", "-o", "page.tsv"], "",
+    )  # fmt: skip
+    assert not (tmp_path / "x").exists()
+
+
+def with_sigma(bundle: bytes, sigma: str) -> bytes:
+    """A file whose header gives another sigma, with the digest that fits."""
+    begin = 12 + struct.unpack_from("<I", bundle, 8)[0]
+    header = json.loads(bundle[12:begin])
+    header["noises"][0]["sigma"] = sigma
+    text = json.dumps(header).encode()
+    body = bundle[:8] + struct.pack("<I", len(text)) + text + bundle[begin:-32]
+    return body + hashlib.sha256(body).digest()
+
+
 @in_browser
 def test_what_cannot_be_used_gets_a_clear_message(visit: Callable[..., Browser], tmp_path: Path) -> None:
     page = visit()
@@ -281,6 +328,7 @@ def test_what_cannot_be_used_gets_a_clear_message(visit: Callable[..., Browser],
     bundle = convert(intrs.zoo.model_path(MODEL), whole[0]).read_bytes()
     whole[1].write_bytes(bundle[:1000] + bytes([bundle[1000] ^ 1]) + bundle[1001:])
     (tmp_path / "cut.intrs").write_bytes(bundle[:5000])
+    (tmp_path / "shell.intrs").write_bytes(with_sigma(bundle, "0.25; id"))
     for name in (f"{hostile}.onnx", "net.tflite", "note.png", "empty.intrs"):
         (tmp_path / name).write_bytes(b"no picture" if name == "note.png" else b"")
     told = {
@@ -290,6 +338,7 @@ def test_what_cannot_be_used_gets_a_clear_message(visit: Callable[..., Browser],
         "empty.intrs": "empty.intrs: not a model for the web, or damaged",
         "broken.intrs": "broken.intrs: not a model for the web, or damaged",
         "cut.intrs": "cut.intrs: not a model for the web, or damaged",
+        "shell.intrs": "shell.intrs: not a model for the web, or damaged",
     }
     for name, words in told.items():
         page.give("#file", tmp_path / name)

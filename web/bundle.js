@@ -8,23 +8,33 @@ function check(holds, words = DAMAGED) {
   if (!holds) throw new IntrsError(words);
 }
 
+/** A number as it is written in a file or in settings: 0.25, 1e-3, 1/4. */
+export const NUMBER = /^(\d{1,100})(?:\.(\d{1,100}))?(?:[eE]-(\d{1,2}))?(?:\/([1-9]\d{0,99}))?$/;
+const KINDS = ["discrete", "rounded"], BOUNDS = ["sound", "paper"];
+
+const isObject = (value) => value !== null && typeof value === "object";
 const isText = (value) => typeof value === "string" && value.length <= 200;
 const isCount = (value) => Number.isSafeInteger(value) && value > 0;
 const isTexts = (value) => Array.isArray(value) && value.every(isText);
+const isNumber = (value) => isText(value) && NUMBER.test(value);
+const areObjects = (value) => Array.isArray(value) && value.every(isObject);
 
 function checkHeader(header) {
-  check(header !== null && typeof header === "object");
+  check(isObject(header));
   const { name, identity, shape, classes, names, network, noises, rules, predictions } = header;
   check(isText(name) && isText(identity) && isCount(classes) && isCount(network));
   check(Array.isArray(shape) && shape.length === 3 && shape.every(isCount));
   check(names === null || (isTexts(names) && names.length === classes));
-  check(Array.isArray(noises) && noises.length > 0 && Array.isArray(rules) && Array.isArray(predictions));
-  for (const noise of noises) check(isText(noise.kind) && isText(noise.sigma) && isCount(noise.bytes));
+  check(areObjects(noises) && noises.length > 0 && areObjects(rules) && areObjects(predictions));
+  for (const noise of noises) check(KINDS.includes(noise.kind) && isNumber(noise.sigma) && isCount(noise.bytes));
   for (const part of [...rules, ...predictions]) {
-    check(noises[part.noise] !== undefined && isText(part.alpha) && isCount(part.n) && isCount(part.bytes));
+    check(Number.isSafeInteger(part.noise) && noises[part.noise] !== undefined);
+    check(isNumber(part.alpha) && isCount(part.n) && isCount(part.bytes));
   }
   for (const rule of rules) {
-    check(isCount(rule.n0) && isText(rule.bound) && typeof rule.adaptive === "boolean" && isTexts(rule.radii));
+    check(isCount(rule.n0) && BOUNDS.includes(rule.bound) && typeof rule.adaptive === "boolean");
+    check(Array.isArray(rule.radii) && rule.radii.every(isNumber));
+    check(rule.adaptive ? isNumber(rule.giveUp) : rule.giveUp === null);
   }
 }
 

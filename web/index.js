@@ -1,5 +1,5 @@
 // Certificates in the browser: load a model, certify an image. See index.d.ts and docs/web.md.
-import { parseBundle } from "./bundle.js";
+import { NUMBER, parseBundle } from "./bundle.js";
 import { Core, IntrsError, compile, hasSimd } from "./core.js";
 import { Pool } from "./pool.js";
 import { Run, SELECTION, added, topClass } from "./run.js";
@@ -17,7 +17,7 @@ function check(holds, words) {
 
 // A number as it was written ("0.25", "1/4", 0.25), as an exact fraction.
 function fraction(value, what) {
-  const found = /^\s*(\d{1,18})(?:\.(\d{1,18}))?(?:[eE]-(\d{1,2}))?(?:\/([1-9]\d{0,17}))?\s*$/.exec(String(value));
+  const found = NUMBER.exec(String(value).trim());
   check(found, `${what}: expected a number such as 0.25, got ${String(value).slice(0, 40)}`);
   const [, whole, part = "", exponent = "0", below = "1"] = found;
   return [BigInt(whole + part), BigInt(below) * 10n ** BigInt(part.length + Number(exponent))];

@@ -18,8 +18,11 @@ export const conversion = (name) =>
   `${name} is a model as other programs take it. Convert it once, on a PC with intrs, and drop the file that comes out:\n` +
   `${EXPORT} ${quoted(name)} --target web -o model.intrs`;
 
-// A name as a shell takes it.
-export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+// A text as a shell takes it. Control characters would end the line, or be keys to a terminal, whatever is around them.
+export const quoted = (text) => {
+  const shown = text.replace(/\p{Cc}/gu, "_");
+  return /^[\w@%+=:,./-]+$/.test(shown) && !shown.startsWith("-") ? shown : `'${shown.replaceAll("'", `'\\''`)}'`;
+};
 
 let compiled;
 

@@ -6,13 +6,15 @@ import { radiusText } from "./words.js";
 
 const hex = (seed) => `0x${BigInt(seed).toString(16)}`;
 
-// Settings that are the command's own defaults are left out.
+const option = (name, value) => `${name} ${quoted(String(value))}`;
+
+// Settings that are the command's own defaults are left out. All that a file says is quoted: the command is pasted into a shell.
 export function command(model, picture, seed, defaults) {
-  const { rule } = model, data = picture.own ? "picture.npz" : `${quoted(picture.data)} --first ${picture.position} --max 1`;
+  const { rule } = model, data = picture.own ? "picture.npz" : `${quoted(picture.data)} ${option("--first", picture.position)} --max 1`;
   const names = { n: "--n", n0: "--n0", alpha: "--alpha", noise: "--noise", bound: "--bound", ...(rule.adaptive ? { giveUp: "--give-up" } : {}) };
-  const others = Object.keys(names).filter((name) => String(rule[name]) !== String(defaults[name])).map((name) => `${names[name]} ${rule[name]}`);
-  const adaptive = rule.adaptive ? [`--adaptive --radii ${rule.radii.join(",")}`] : [];
-  return ["intrs certify", quoted(model.spec), data, `--sigma ${rule.sigma}`, ...adaptive, ...others, `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
+  const others = Object.keys(names).filter((name) => String(rule[name]) !== String(defaults[name])).map((name) => option(names[name], rule[name]));
+  const adaptive = rule.adaptive ? ["--adaptive", option("--radii", rule.radii.join(","))] : [];
+  return ["intrs certify", quoted(model.spec), data, option("--sigma", rule.sigma), ...adaptive, ...others, `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
 }
 
 const row = (name, text, key) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-key": key }, text));
