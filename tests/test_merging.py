@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,6 +110,28 @@ def test_a_gap_between_ranges(here: Path) -> None:
     made("b.tsv", first=4)
     with pytest.raises(intrs.ResultsError, match="no part has the images from place 2 on"):
         intrs.merge(["a.tsv", "b.tsv"], "all.tsv")
+
+
+def test_ranges_at_different_distances(here: Path) -> None:
+    made("a.tsv", skip=2, max=2)
+    made("b.tsv", first=3, max=1)
+    with pytest.raises(intrs.ResultsError, match="do not follow each other at one distance"):
+        intrs.merge(["a.tsv", "b.tsv"], "all.tsv")
+
+
+def test_a_description_of_very_many_images_takes_no_memory(here: Path) -> None:
+    """A file of a few lines may speak of 10**15 images, in 10**6 parts."""
+    made("1.tsv", shard="1/2")
+    fields = json.loads((here / "1.tsv.json").read_text()) | {"max": 10**15, "shard": "1/1000000"}
+    (here / "1.tsv.json").write_text(json.dumps(fields))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnfinishedError, match="999,999,999,999,996 of its 1,000,000,000,000,000 images") as error:
+            intrs.merge(["1.tsv"], "all.tsv")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(error.value.missing) == 10_000
 
 
 def test_what_is_missing_is_said_with_the_commands_that_make_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

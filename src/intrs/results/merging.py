@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from intrs.errors import ResultsError
@@ -14,7 +15,8 @@ from intrs.shards import Shard
 from intrs.votes import SELECTION, Samples, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from intrs.results.rows import Row
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SAME_IN_PARTS = tuple(name for name in SAME if name not in ("first", "skip", "shard"))
 """What the parts of a run must share: a curve over two sigmas, data sets or numbers of samples is one of nothing."""
 MOST_IMAGES = 10_000_000  # of a description of any origin
+MOST_MISSING = 10_000  # parts that are named, if so many are missing
 
 
 class _Part(NamedTuple):
@@ -73,10 +76,9 @@ def merge(paths: Sequence[Path]) -> Merged:
             raise ResultsError(f"cannot merge {names}: they are not parts of one run\n  " + "\n  ".join(lines))
     run = _whole(parts)
     rows, repeated = _rows(run, parts)
-    if absent := [place for place in run.places if place not in rows]:
-        missing = list(_missing(run, parts, set(absent)))
-        words = f"the run is unfinished: {len(absent):,} of its {run.images:,} images are missing"
-        raise UnfinishedError(words, run, missing)
+    if absent := run.images - len(rows):
+        words = f"the run is unfinished: {absent:,} of its {run.images:,} images are missing"
+        raise UnfinishedError(words, run, list(islice(_missing(run, parts, rows), MOST_MISSING)))
     return Merged(run, [rows[place] for place in run.places], repeated)
 
 
@@ -91,16 +93,8 @@ def _read(path: Path) -> _Part:
 def _whole(parts: Sequence[_Part]) -> Run:
     """The run that all of them are parts of: its images follow each other at one distance."""
     runs = [part.run for part in parts]
-    if sum(len(run.whole) for run in runs) > MOST_IMAGES * len(runs):
-        raise ResultsError("a description speaks of more images than any data set has")
-    places = sorted(set().union(*(run.whole for run in runs)))
-    skip = places[1] - places[0] if len(places) > 1 else runs[0].request.skip
-    if len(runs) == 1 or len({run.whole for run in runs}) == 1:
-        skip = runs[0].request.skip
-    if places != list(range(places[0], places[-1] + 1, skip)):
-        gap = next(place for place in range(places[0], places[-1], skip) if place not in set(places))
-        raise ResultsError(f"cannot merge: no part has the images from place {gap} on, so the parts are not one run")
-    request = replace(runs[0].request, first=places[0], skip=skip, max=len(places), shard="")
+    places = _together(list(dict.fromkeys(run.whole for run in runs)))
+    request = replace(runs[0].request, first=places.start, skip=places.step, max=len(places), shard="")
     return replace(
         runs[0],
         request=request,
@@ -109,6 +103,22 @@ def _whole(parts: Sequence[_Part]) -> Run:
         python=_all_of(runs, "python"),
         platform=_all_of(runs, "platform"),
     )
+
+
+def _together(ranges: Sequence[range]) -> range:
+    """The places that different ranges make together, which must be one range again."""
+    if len(ranges) == 1:
+        return ranges[0]
+    if sum(map(len, ranges)) > MOST_IMAGES:
+        raise ResultsError("the descriptions speak of more images than any data set has")
+    places = sorted(set().union(*ranges))
+    found = range(places[0], places[-1] + 1, places[1] - places[0] if len(places) > 1 else ranges[0].step)
+    if places == list(found):
+        return found
+    there = set(places)
+    if (gap := next((place for place in found if place not in there), None)) is None:
+        raise ResultsError("cannot merge: the images of the parts do not follow each other at one distance")
+    raise ResultsError(f"cannot merge: no part has the images from place {gap} on, so the parts are not one run")
 
 
 def _all_of(runs: Sequence[Run], name: str) -> str:
@@ -132,19 +142,18 @@ def _rows(run: Run, parts: Sequence[_Part]) -> tuple[dict[int, Row], int]:
                     "The same samples gave different votes, so one of the two machines computes wrongly"
                 )
     found = {place: row for place, (row, _) in rows.items()}
-    for place, row in _from_votes(run, parts, set(run.places) - set(found)):
-        found[place] = row
+    found |= dict(_from_votes(run, parts, found))
     return found, repeated
 
 
-def _from_votes(run: Run, parts: Sequence[_Part], wanted: set[int]) -> Iterator[tuple[int, Row]]:
+def _from_votes(run: Run, parts: Sequence[_Part], known: Mapping[int, Row]) -> Iterator[tuple[int, Row]]:
     """Lines of images whose samples were divided, or which wait in the votes of a run that was killed."""
     if run.stages or not (run.dimension and run.classes):
         return
     entries: dict[int, list[tuple[Kept, Path]]] = {}
     for part in parts:
         for entry in part.entries:
-            if entry.place in wanted:
+            if entry.place in run.places and entry.place not in known:
                 entries.setdefault(entry.place, []).append((entry, part.path))
     judge = Judge(run, run.dimension, run.classes)
     for place, found in entries.items():
@@ -210,15 +219,19 @@ def _counted(part: _Part) -> set[int]:
     return {place for place, count in votes.items() if count >= end - first}
 
 
-def _missing(run: Run, parts: Sequence[_Part], absent: set[int]) -> Iterator[Missing]:
-    """By part, what is not there."""
+def _missing(run: Run, parts: Sequence[_Part], rows: Mapping[int, Row]) -> Iterator[Missing]:
+    """By part, what is not there. A description may speak of any number of images, so places are not listed."""
+
+    def lacking_of(places: range, counted: AbstractSet[int] = frozenset()) -> int:
+        return len(places) - sum(place in places for place in rows.keys() | counted)
+
     for part in parts:
-        if lacking := len(absent.intersection(part.run.places) - _counted(part)):
+        if lacking := lacking_of(part.run.places, _counted(part)):
             yield Missing(part.run.request.shard, part.path, lacking)
     shards = [part.run.shard for part in parts if part.run.shard]
     for of, by in dict.fromkeys((shard.of, shard.by) for shard in shards):
         there = {shard.number for shard in shards if (shard.of, shard.by) == (of, by)}
-        for number in sorted(set(range(1, of + 1)) - there):
+        for number in (number for number in range(1, of + 1) if number not in there):
             shard = Shard(number, of, by)
-            if lacking := len(absent.intersection(shard.places(run.places))):
+            if lacking := lacking_of(shard.places(run.places)):
                 yield Missing(str(shard), None, lacking)
