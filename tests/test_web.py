@@ -277,6 +277,14 @@ def test_interrupted_and_continued(tmp_path: Path) -> None:
 
 
 @in_node
+def test_closed_while_its_workers_count(tmp_path: Path) -> None:
+    """A late answer would end the process of Node."""
+    files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5, "workers": 2, "n": 4000}
+    found = ask_node(tmp_path, [{"kind": "closed", **files, "options": options}])
+    assert found == [["the network was closed", "answered"]]
+
+
+@in_node
 def test_states_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"identity": "00"}, {"sigma": "0.5"}, {"samples": 1}, {"counts": [1]}, {"counts": None}, {"selected": 7},

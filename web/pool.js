@@ -39,9 +39,10 @@ class Remote {
     this.#worker = worker;
     worker.listen(
       ({ counts, error }) => {
-        const { done, failed } = this.#waiting.shift();
+        const asked = this.#waiting.shift();
+        if (!asked) return; // the answer was under way when the network was closed
         worker.hold(this.#waiting.length > 0);
-        error === undefined ? done(counts) : failed(new IntrsError(error));
+        error === undefined ? asked.done(counts) : asked.failed(new IntrsError(error));
       },
       (error) => {
         for (const { failed } of this.#waiting.splice(0)) failed(error);

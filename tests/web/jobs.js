@@ -71,6 +71,39 @@ const KINDS = {
     net.close();
     return { states, error, late, votes: votes.counts };
   },
+  // Closed while its workers count, in Node. They do not end at once, as real ones may not, and answer too late.
+  async closed(api, read, job) {
+    const { Worker: Thread } = await import("node:worker_threads");
+    const threads = [];
+    let closed = false, late;
+    const answered = new Promise((done) => (late = done));
+    globalThis.Worker = class {
+      constructor(url) {
+        threads.push((this.thread = new Thread(url)));
+      }
+      addEventListener(kind, take) {
+        this.thread.on(kind, (data) => {
+          take(kind === "message" ? { data } : data);
+          if (closed) late("answered");
+        });
+      }
+      postMessage(message) {
+        this.thread.postMessage(message);
+      }
+      terminate() {
+        closed = true;
+      }
+    };
+    const { net, image } = await model(api, read, job);
+    await api.votes(net, image, { ...job.options, n: 1 }); // the workers are there
+    const counting = api.votes(net, image, job.options).then(() => "counted", (reason) => reason.message);
+    await new Promise((done) => setTimeout(done, 20));
+    net.close();
+    const found = [await counting, await answered];
+    delete globalThis.Worker;
+    for (const thread of threads) await thread.terminate();
+    return found;
+  },
   // The message of the mistake; anything but a mistake of the caller is a defect.
   async refused(api, read, job) {
     try {
