@@ -295,11 +295,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6, help="draws of the machines' speeds per simulated case")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--n", type=int, default=20_000, help="samples per image of a timed run")
-    parser.add_argument("--images", type=int, default=10)
+    parser.add_argument("--images", type=int, default=10, help="of a timed run; an adaptive one has four times as many")
+    parser.add_argument("--kinds", nargs="+", choices=("fixed", "adaptive"), default=("fixed", "adaptive"))
     parser.add_argument("--seconds", type=float, default=240, help="that `share` looks on")
     args = parser.parse_args()
-    kinds = {"fixed": args.images, "adaptive": 4 * args.images}  # about as long, some twenty seconds on two cores
-    works = [(str(args.n), str(images), kind) for kind, images in kinds.items()]
+    images = {"fixed": args.images, "adaptive": 4 * args.images}  # about as long, some twenty seconds on two cores
+    works = [(str(args.n), str(images[kind]), kind) for kind in args.kinds]
     if args.what == "simulate":
         print(
             f"units: {driver.SECONDS} s or slots / {driver.HANDLED} s; {1000 * HANDLING:g} ms of the driver per unit\n"
