@@ -2,40 +2,24 @@
 
     python tests/hostile_onnx.py          # what each costs, in a process of its own
 
-Every builder returns the bytes of a file. A loader must refuse it, or load it, within the limits that
-`intrs/exchange/budget.py` states.
+Every builder returns the bytes of a file; `hostile` says what a loader may take for it.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+from hostile import Format
 from onnx import TensorProto, helper, numpy_helper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     Arrays = dict[str, NDArray[Any]]
-    Maker = Callable[[], bytes]
-
-CONSTANT, PER_BYTE = 200 * 2**20, 20  # bytes of memory: what budget.py states
-SECONDS = 60  # of processor time: what is bounded takes a few, even on a slow machine that emulates
-HOSTILE: dict[str, Maker] = {}
-
-
-def hostile(maker: Maker) -> Maker:
-    HOSTILE[maker.__name__] = maker
-    return maker
 
 
 def model(
@@ -62,6 +46,14 @@ def image_codes() -> list[onnx.NodeProto]:
     """The image, quantised and back: `x`."""
     there = helper.make_node("QuantizeLinear", ["image", "s", "z"], ["q"])
     return [there, helper.make_node("DequantizeLinear", ["q", "s", "z"], ["x"])]
+
+
+def good() -> bytes:
+    return bytes(model(image_codes(), SCALES).SerializeToString())
+
+
+ONNX = Format(".onnx", good, {})
+hostile = ONNX.hostile
 
 
 def grid(name: str, side: int, kind: type = np.float32) -> tuple[list[onnx.NodeProto], Arrays]:
@@ -230,7 +222,7 @@ def tagged(number: int, payload: bytes) -> bytes:
 
 def graph_with(payload: bytes) -> bytes:
     """A good beginning, with more bytes in the graph."""
-    return bytes(model(image_codes(), SCALES).SerializeToString()) + tagged(7, payload)
+    return good() + tagged(7, payload)
 
 
 @hostile
@@ -326,50 +318,5 @@ def weights_one_by_one() -> bytes:
     return small_integers(5, TensorProto.INT8)
 
 
-def load_and_measure(path: str) -> None:
-    """Load a file; print memory beyond what a good small file takes, processor time, and the outcome."""
-    from intrs.errors import IntrsError
-    from intrs.model import load
-
-    small = Path(path).with_name("small.onnx")
-    small.write_bytes(model(image_codes(), SCALES).SerializeToString())
-    for file in (small, Path(path)):
-        outcome = "loaded"
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        try:
-            load(file)
-        except IntrsError as error:
-            outcome = str(error).removeprefix(f"{file}: ")
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    unit = 1 if sys.platform == "darwin" else 1024
-    print((after.ru_maxrss - before.ru_maxrss) * unit, round(after.ru_utime - before.ru_utime, 2), outcome)
-
-
-def measured(data: bytes) -> tuple[int, float, str]:
-    """Bytes, seconds and outcome of loading a file in a process of its own, which ends if it takes too long."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "hostile.onnx"
-        path.write_bytes(data)
-        limits = (resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        done = subprocess.run(
-            [sys.executable, __file__, str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            preexec_fn=lambda: resource.setrlimit(*limits),
-        )
-    if done.returncode:
-        return 0, float("inf"), done.stderr[-2000:]
-    memory, seconds, outcome = done.stdout.split(" ", 2)
-    return int(memory), float(seconds), outcome.strip()
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        load_and_measure(sys.argv[1])
-    else:
-        for name, maker in HOSTILE.items():
-            data = maker()
-            memory, seconds, outcome = measured(data)
-            print(f"{name:30}{len(data):>12,} B {memory / 2**20:8.0f} MB {seconds:6.2f} s  {outcome[:110]}")
+    ONNX.show()

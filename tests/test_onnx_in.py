@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import compare_architectures
+import hostile
 import hostile_onnx
 import numpy as np
 import onnx
 import onnx_files as files
 import pytest
 import reference
-from hostile_onnx import HOSTILE
+from hostile_onnx import ONNX
 from onnx import TensorProto, helper, numpy_helper
 from onnx_files import (
     ALL_LAYERS,
@@ -1264,13 +1265,13 @@ def test_small_files_cannot_ask_for_much(build: Callable[[Quantized, str], str],
     assert time.process_time() - began < 30
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", ONNX.files)
 def test_what_a_file_may_cost(name: str) -> None:
     """Memory as `exchange/budget.py` states it, and an end; `python tests/hostile_onnx.py` shows the times."""
-    data = HOSTILE[name]()
-    memory, seconds, outcome = hostile_onnx.measured(data)
+    data = ONNX.files[name]()
+    memory, seconds, outcome = ONNX.measured(data)
     assert seconds < float("inf"), outcome
-    assert memory < hostile_onnx.CONSTANT + hostile_onnx.PER_BYTE * len(data)
+    assert memory < hostile.CONSTANT + hostile.PER_BYTE * len(data)
     assert len(outcome) < 1000
 
 
