@@ -62,6 +62,7 @@ MARKERS = {
         "test_redteam.py::",
         "test_reports.py::test_the_page_is_small",
         "test_suite.py::test_where_ci_asks_for_it_a_skip_is_a_failure",
+        "test_tflite.py::test_what_a_file_may_cost",
         "test_tflite_graphs.py::test_fuzzed_files_",
         "test_tflite_graphs.py::test_random_graphs_",
         "test_tosa_shipped.py::",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hostile
 import numpy as np
 import pytest
 import tflite_files
+from hostile_tflite import TFLITE
 from tflite_files import File
 
 import intrs
@@ -427,6 +430,33 @@ def test_absurd_scales_are_refused_or_computed(tmp_path: Path, op: str, scale: f
             load(saved(tmp_path, file.to_bytes(last)), dialect=dialect)
 
 
+def test_a_shape_whose_product_overflows_is_refused(tmp_path: Path) -> None:
+    """2^64 + 21 numbers are not 21."""
+    dims = [19, 787, 1499, 13309, 61836419]
+    file = File()
+    codes = codes_in(file, (1, 1, 1, 8), 0.1, 0)
+    weights = file.constant(np.ones((3, 8), np.int8), 0.01)
+    file.graph.tensors[weights].shape = dims
+    file.model.buffers[file.graph.tensors[weights].buffer].data = np.zeros(prod(dims) - 2**64, np.uint8)
+    last = file.tensor((1, 3), 0.5, 0)
+    file.add("FULLY_CONNECTED", [codes, weights, -1], last, table="FullyConnectedOptions", **NONE)
+    with pytest.raises(ModelError, match=r"its tensor 't3' has the shape .*, but 21 bytes"):
+        load(saved(tmp_path, file.to_bytes(last)))
+
+
+@pytest.mark.parametrize("op", ["SPLIT", "SPLIT_V", "ARG_MAX"])
+def test_an_axis_that_is_not_given_is_refused(tmp_path: Path, op: str) -> None:
+    """The shape of a single number is a list of nothing."""
+    file = File()
+    codes = codes_in(file, (1, 1, 1, 8), 0.1, 0)
+    nothing = file.add("SHAPE", [file.constant(np.array(1, np.int32))], file.tensor((0,), dtype=np.int32))
+    inputs = {"SPLIT": [nothing, codes], "SPLIT_V": [codes, nothing, nothing], "ARG_MAX": [codes, nothing]}[op]
+    options = {"table": "SplitOptions", "numSplits": 1} if op == "SPLIT" else {}
+    last = file.add(op, inputs, file.tensor((1, 1, 1, 8), 0.1, 0), **options)
+    with pytest.raises(ModelError, match=rf"\({op}\), which writes .*: (its input .* must be one|it reads tensor)"):
+        load(saved(tmp_path, file.to_bytes(last)))
+
+
 def test_damaged_files_are_refused_or_are_networks(tmp_path: Path) -> None:
     """Cut off anywhere, or with any word set to extremes: an error of intrs, or a network, and no other exception."""
     data = fully_connected(np.random.default_rng(1), True)
@@ -442,6 +472,16 @@ def test_damaged_files_are_refused_or_are_networks(tmp_path: Path) -> None:
         except IntrsError:
             refused += 1
     assert refused > len(damaged) // 3
+
+
+@pytest.mark.parametrize("name", TFLITE.files)
+def test_what_a_file_may_cost(name: str) -> None:
+    """Memory as `exchange/budget.py` states it, and an end; `python tests/hostile_tflite.py` shows the times."""
+    data = TFLITE.files[name]()
+    memory, seconds, outcome = TFLITE.measured(data)
+    assert seconds < float("inf"), outcome
+    assert memory < hostile.CONSTANT + hostile.PER_BYTE * len(data)
+    assert len(outcome) < 1000
 
 
 def test_integers_of_a_factor() -> None:

@@ -7,6 +7,7 @@ with the file's name. Shapes of tensors between operators are not believed: the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_OPERATORS = 20_000
-MAX_LINKS = 1024  # tensors that one operator reads or writes
+MAX_LINKS, MAX_ALL_LINKS = 1024, 2**18  # tensors that one operator reads or writes, and all operators
 MAX_RANK = 8
 OURS = "intrs."  # how the names of metadata begin that intrs writes
-LONGEST_NOTE = 2**16  # bytes
+LONGEST_NOTE, MOST_NOTES = 2**16, 64  # bytes of one, and how many are kept: all of them can be of one buffer
 ABSENT = -1  # in place of the number of an optional tensor
 DTYPES: dict[int, str] = {
     TensorType.FLOAT32: "<f4",
@@ -38,7 +39,7 @@ DTYPES: dict[int, str] = {
 CODES = (TensorType.INT8, TensorType.UINT8)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Quantization:
     """scale * (code - zero), one of each or one per entry of an axis, as the file has them."""
 
@@ -47,16 +48,21 @@ class Quantization:
     axis: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Tensor:
     """A tensor as the file describes it."""
 
-    name: str
+    table: FlatTable
     type: int
     dims: tuple[int, ...]
     quantization: Quantization | None
     sparse: bool
     constant: NDArray[np.uint8] | None  # the bytes of its values, if the file holds them
+
+    @property
+    def name(self) -> str:
+        """Its name, which is read when it is asked for: many tensors may share a long one."""
+        return str(self.table["name"])
 
     @property
     def kind(self) -> str:
@@ -72,9 +78,8 @@ class Tensor:
             return _nibbles(self.constant, self.dims)
         if self.type not in DTYPES:
             raise Refusal(f"its tensor {shortened(self.name)!r} holds {self.kind}, which is not read")
-        count = int(np.prod(self.dims, dtype=np.int64)) if self.dims else 1
         dtype = np.dtype(DTYPES[self.type])
-        if min(self.dims, default=1) < 0 or count * dtype.itemsize != self.constant.size:
+        if min(self.dims, default=1) < 0 or prod(self.dims) * dtype.itemsize != self.constant.size:
             raise Refusal(
                 f"its tensor {shortened(self.name)!r} has the shape {self.dims}, but {self.constant.size} bytes"
             )
@@ -149,6 +154,8 @@ def _metadata(tables: list[FlatTable], contents: list[NDArray[np.uint8] | None])
         name, number = table["name"], table["buffer"]
         data = contents[number] if number < len(contents) else None
         if name.startswith(OURS) and data is not None and data.size <= LONGEST_NOTE:
+            if len(found) == MOST_NOTES:
+                raise Refusal(f"it has more than {MOST_NOTES} texts under names that begin with {OURS!r}")
             found[name] = data.tobytes().decode(errors="replace")
     return found
 
@@ -159,7 +166,7 @@ def _content(buffer: FlatTable, data: bytes) -> NDArray[np.uint8] | None:
     if start > 1:  # 1 marks a place that a converter left open
         if start + size > len(data):
             raise Refusal("it is truncated: the data of a tensor lie outside of it")
-        return np.frombuffer(data, np.uint8, size, start)
+        return np.frombuffer(data, np.uint8, size, start) if size else None
     inside: NDArray[np.uint8] = buffer["data"]
     return inside if inside.size else None
 
@@ -171,7 +178,7 @@ def _tensor(table: FlatTable, contents: list[NDArray[np.uint8] | None]) -> Tenso
     if table["external_buffer"]:
         raise Refusal("its weights lie in another file, which is not read; save the model as one file")
     return Tensor(
-        name=table["name"],
+        table=table,
         type=table["type"],
         dims=tuple(int(size) for size in dims),
         quantization=_quantization(table["quantization"]),
@@ -193,7 +200,13 @@ def _operators(tables: list[FlatTable], codes: list[FlatTable], tensors: tuple[T
     if len(tables) > MAX_OPERATORS:
         raise Refusal(f"its graph has more than {MAX_OPERATORS} operators")
     names = [_code(code) for code in codes]
-    found = [_operator(table, number, names, tensors) for number, table in enumerate(tables)]
+    found: list[Operator] = []
+    links = 0
+    for number, table in enumerate(tables):
+        found.append(_operator(table, number, names, tensors))
+        links += len(found[-1].inputs) + len(found[-1].outputs)
+        if links > MAX_ALL_LINKS:
+            raise Refusal(f"its operators read and write more than {MAX_ALL_LINKS} tensors in all")
     written = [number for operator in found for number in operator.outputs if number != ABSENT]
     if len(written) != len(set(written)):
         raise Refusal("a tensor is written by two operators")
@@ -206,7 +219,7 @@ def _code(table: FlatTable) -> str:
     number = table["builtin_code"] if old == BUILTIN_LATER else max(table["builtin_code"], old)
     if not 0 <= number < len(BUILTINS):
         return f"number {number}"
-    return f"CUSTOM {table['custom_code']}" if BUILTINS[number] == "CUSTOM" else BUILTINS[number]
+    return f"CUSTOM {shortened(table['custom_code'])}" if BUILTINS[number] == "CUSTOM" else BUILTINS[number]
 
 
 def _operator(table: FlatTable, number: int, names: list[str], tensors: tuple[Tensor, ...]) -> Operator:
@@ -240,7 +253,7 @@ def _wanted(output: int, operators: Iterable[Operator]) -> set[int]:
 
 def _nibbles(data: NDArray[np.uint8], dims: tuple[int, ...]) -> NDArray[np.int8]:
     """int4 values, two in a byte, the lower half first."""
-    count = int(np.prod(dims, dtype=np.int64))
+    count = prod(dims)
     if min(dims, default=1) < 0 or data.size != (count + 1) // 2:
         raise Refusal(f"a tensor of int4 has the shape {dims}, but {data.size} bytes")
     halves: NDArray[np.int8] = np.stack((data << 4, data & 0xF0), axis=1).view(np.int8) >> 4

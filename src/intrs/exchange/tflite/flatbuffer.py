@@ -1,7 +1,8 @@
 """Flatbuffers that nobody vouches for: every offset is checked before it is followed.
 
 A table knows its schema (`schema.TABLES`). A vector of numbers is a view of the file's bytes; a vector of tables is a
-list whose length is bounded, because a few bytes can stand for the same table a million times.
+list whose length is bounded, because a few bytes can stand for the same table a million times; so is a text, which
+many tables can share.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from intrs.exchange.refusal import Refusal
 from intrs.exchange.tflite.schema import TABLES, Field
 
-MOST_TABLES = 2**17  # of one vector
-LONGEST_TEXT = 2**16
+MOST_TABLES = 2**16  # of one vector; some tables of a network take a kilobyte each once they are read
+LONGEST_TEXT = 512  # bytes; what is behind them is cut off: texts are names, for people and for metadata
 OFFSET = 4  # bytes of a position in the file
 
 
@@ -24,6 +25,8 @@ class FlatTable:
 
     An absent scalar is its default, an absent vector is empty, an absent text is "", and an absent table is None.
     """
+
+    __slots__ = ("_at", "_count", "_data", "_fields", "_offsets")
 
     def __init__(self, data: bytes, at: int, kind: str) -> None:
         self._data, self._at, self._fields = data, at, TABLES[kind]

@@ -20,7 +20,7 @@ from intrs.exchange.builder import Builder, check_shape
 from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.refusal import Refusal, refusals_of, shortened
 from intrs.exchange.tflite.border import quantised
-from intrs.exchange.tflite.file import ABSENT, CODES, Graph, Operator, Tensor, parse_graph
+from intrs.exchange.tflite.file import ABSENT, CODES, MAX_RANK, Graph, Operator, Tensor, parse_graph
 from intrs.exchange.tflite.operators import OPERATORS, Lowering, grid_of
 from intrs.exchange.tflite.pixels import KEY, read_quantiser
 from intrs.exchange.tflite.schema import TensorType
@@ -93,7 +93,7 @@ def lower(graph: Graph, asked: Convention) -> tuple[Network, str]:
     grid = grid_of(tensor) if tensor.type in CODES else None
     net = Builder(asked, Budget(graph.size))
     image = View(None, _image_shape(graph), _image_dims(tensor), grid, real=grid is None)
-    image = _laid_out(graph, image)
+    image = _laid_out(graph, image, net)
     if grid is not None and KEY in graph.metadata and asked.is_default:
         made = read_quantiser(graph.metadata[KEY], image.shape)
         image = replace(image, tensor=net.quantised(made), grid=grid)
@@ -140,8 +140,8 @@ def _first_moves(graph: Graph) -> tuple[tuple[int, ...] | None, tuple[int, ...] 
     for op in graph.operators:
         if names.isdisjoint(op.inputs) or op.op == "SHAPE":
             continue
-        if op.op == "TRANSPOSE" and len(op.inputs) == 2 and graph.tensors[op.inputs[1]].constant is not None:
-            return tuple(graph.tensors[op.inputs[1]].array().ravel().tolist()), None
+        if op.op == "TRANSPOSE" and len(op.inputs) == 2 and (order := _short_list(graph.tensors[op.inputs[1]])):
+            return order, None
         if op.op not in KEEP_PIXELS:
             break
         names.update(op.outputs)
@@ -151,10 +151,18 @@ def _first_moves(graph: Graph) -> tuple[tuple[int, ...] | None, tuple[int, ...] 
     return None, None
 
 
-def _laid_out(graph: Graph, image: View) -> View:
+def _short_list(tensor: Tensor) -> tuple[int, ...] | None:
+    """The numbers of a constant with at most one per axis; None if it is something else."""
+    if tensor.constant is None or prod(tensor.dims) > MAX_RANK:
+        return None
+    return tuple(tensor.array().ravel().tolist())
+
+
+def _laid_out(graph: Graph, image: View, net: Builder) -> View:
     """The image as the graph sees it: with channels first, if a TRANSPOSE will move them."""
     if _first_moves(graph)[0] != TO_NHWC or len(image.dims) != 4:
         return image
+    net.budget.spend(0, image.listed)
     places = np.arange(prod(image.shape), dtype=np.int32).reshape(1, *image.shape)
     return image.showing(np.ascontiguousarray(places.transpose(0, 3, 1, 2)))
 
@@ -184,15 +192,17 @@ def _evaluate(graph: Graph, end: int, image: View, net: Builder, dialect: Dialec
         if end in values:
             break
         try:
-            inputs = [None if number == ABSENT else _lookup(graph, number, values) for number in op.inputs]
+            inputs = [None if number == ABSENT else _lookup(graph, number, values, net) for number in op.inputs]
             step = Lowering(net, op, inputs, [graph.tensors[number] for number in op.outputs], dialect)
             found = _meaning(op)(step)
+            if isinstance(found, Constant):
+                net.budget.spend(0, found.array.nbytes)
         except Refusal as refusal:
             raise Refusal(str(refusal), refusal.node or op) from None
         results: Sequence[Value] = [found] if isinstance(found, Constant | View) else found
         for number, result in zip(op.outputs, results, strict=False):
             values[number] = _described(result, graph.tensors[number], op)
-    return _lookup(graph, end, values)
+    return _lookup(graph, end, values, net)
 
 
 def _described(value: Value, tensor: Tensor, op: Operator) -> Value:
@@ -215,13 +225,15 @@ def _meaning(op: Operator) -> Callable[[Lowering], Value | Sequence[Value]]:
     raise Refusal(f"the operator {shortened(op.op)} is not supported (docs/tflite.md lists what is)")
 
 
-def _lookup(graph: Graph, number: int, values: dict[int, Value]) -> Value:
+def _lookup(graph: Graph, number: int, values: dict[int, Value], net: Builder) -> Value:
     if number in values:
         return values[number]
     tensor = graph.tensors[number] if number >= 0 else None
     if tensor is None or tensor.constant is None:
         raise Refusal(f"it reads tensor {number}, which is computed later or never")
-    values[number] = Constant(tensor.array(), tensor)
+    array = tensor.array()
+    net.budget.spend(0, array.nbytes)  # many tensors can show one buffer
+    values[number] = Constant(array, tensor)
     return values[number]
 
 
@@ -240,7 +252,7 @@ def _check_tail(graph: Graph, tail: list[Operator], scores: View, net: Builder, 
     """Refuse to drop operators that could make another class the first of the largest."""
     for op in tail:
         try:
-            others = [None if number == ABSENT else _lookup(graph, number, {}) for number in op.inputs[1:]]
+            others = [None if number == ABSENT else _lookup(graph, number, {}, net) for number in op.inputs[1:]]
             step = Lowering(net, op, [scores, *others], [graph.tensors[number] for number in op.outputs], dialect)
             if op.op in TAIL:
                 _check_order(step, is_last=op is tail[-1])
@@ -258,7 +270,7 @@ def _check_order(step: Lowering, *, is_last: bool) -> None:
     if op == "ARG_MAX":
         if not is_last:
             raise Refusal(ONLY_LAST)
-        axis, *_ = (*step.integers(1), len(dims))
+        axis = step.integer(1)
     if op == "SOFTMAX" and not 0 < (beta := step.options("SoftmaxOptions")["beta"]) < inf:
         raise Refusal(f"its beta is {beta}; it must be positive, or the largest score is not the most probable class")
     if not -len(dims) <= axis < len(dims) or dims[axis] != prod(dims):

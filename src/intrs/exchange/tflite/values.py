@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from intrs.network import Shape
 
 Dims = tuple[int, ...]
+PLACE, PART = 4, 2**16  # bytes of a place in a list, and places that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +52,18 @@ class View:
     real: bool = False
     index: NDArray[np.int32] | None = None
 
+    @property
+    def listed(self) -> int:
+        """Bytes that a list of all its places takes."""
+        return PLACE * prod(self.dims)
+
     def places(self) -> NDArray[np.int32]:
         """For each place of the graph's tensor, the place in the activation."""
         return np.arange(prod(self.shape), dtype=np.int32).reshape(self.dims) if self.index is None else self.index
 
     def showing(self, index: NDArray[np.int32]) -> View:
         """The same activation, seen by another list of places."""
-        in_order = index.size == prod(self.shape) and np.array_equal(index.ravel(), np.arange(index.size))
+        in_order = index.size == prod(self.shape) and _counts_up(index.ravel())
         return replace(self, dims=index.shape, index=None if in_order else index)
 
     def reshape(self, dims: Sequence[int]) -> View:
@@ -73,6 +79,12 @@ class View:
             if self.index is None or np.array_equal(_ordered(self.shape, order), self.index.ravel()):
                 return _factored(self.dims, [(axis, self.shape[axis]) for axis in order if self.shape[axis] > 1])
         raise Refusal(f"its input of shape {self.dims} is not a whole image in any order of its axes")
+
+
+def _counts_up(places: NDArray[np.int32]) -> bool:
+    """Whether these are 0, 1, 2 and so on: looked at part by part, because a second list would be as long."""
+    parts = range(0, places.size, PART)
+    return all(np.array_equal(places[at : at + PART], np.arange(at, min(at + PART, places.size))) for at in parts)
 
 
 def _ordered(shape: Shape, order: Sequence[int]) -> NDArray[np.int32]:
@@ -96,10 +108,12 @@ def _factored(dims: Dims, sizes: list[tuple[int, int]]) -> tuple[tuple[int, ...]
 
 def separated(index: NDArray[np.int32], shape: Shape) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
     """Rows, columns and channels whose product these places (height, width, channels) are; None if there are none."""
-    y, x, c = np.unravel_index(index, shape)
-    rows, columns, channels = y[:, 0, 0], x[0, :, 0], c[0, 0, :]
-    same = (y == rows[:, None, None]).all() and (x == columns[:, None]).all() and (c == channels).all()
-    return (rows, columns, channels) if same else None
+    _, width, depth = shape
+    rows, columns = index[:, 0, 0] // (width * depth), index[0, :, 0] // depth % width
+    channels = index[0, 0, :] % depth
+    rest = index - (columns[:, None] * depth + channels)
+    rest -= rows[:, None, None] * (width * depth)
+    return None if rest.any() else (rows, columns, channels)
 
 
 Value = Constant | View

@@ -50,6 +50,7 @@ def _operand(step: Lowering, number: int) -> Operand:
         if value.tensor is None:
             raise Refusal("it joins an activation with a shape")
         grid = grid_of(value.tensor)
+        step.net.budget.spend(0, value.array.size)
         codes = value.array.astype(np.int16) - (128 if grid.unsigned else 0)
         return Operand(grid, codes=codes.astype(np.int8))
     view, _, grid = step.codes(number)
@@ -86,7 +87,7 @@ def _fixed(constant: Operand, other: Operand) -> int | None:
 
 def _layered(step: Lowering, pair: tuple[Operand, Operand], layer: Callable[[tuple[int, int]], Layer]) -> View:
     big = max(pair, key=lambda operand: (prod(operand.dims), operand.view is not None))
-    if pair[0].dims == pair[1].dims and not _same_places(pair[0].view, pair[1].view):
+    if pair[0].dims == pair[1].dims and not _same_places(step, pair[0].view, pair[1].view):
         pair = _moved(step, pair[0]), _moved(step, pair[1])
         big = pair[0]
     if big.view is None:
@@ -95,11 +96,14 @@ def _layered(step: Lowering, pair: tuple[Operand, Operand], layer: Callable[[tup
     return View(tensor, step.net.shapes[tensor], big.view.dims, step.grid, False, big.view.index)
 
 
-def _same_places(a: View | None, b: View | None) -> bool:
+def _same_places(step: Lowering, a: View | None, b: View | None) -> bool:
     """Whether two views show the same places of activations of the same shape."""
     if a is None or b is None or a.dims != b.dims or a.shape != b.shape:
         return False
-    return a.index is b.index or (a.index is not None and b.index is not None and np.array_equal(a.index, b.index))
+    if a.index is b.index or a.index is None or b.index is None:
+        return a.index is b.index
+    step.net.budget.spend(0, a.listed)
+    return np.array_equal(a.index, b.index)
 
 
 def _moved(step: Lowering, operand: Operand) -> Operand:
@@ -117,7 +121,7 @@ def _moved(step: Lowering, operand: Operand) -> Operand:
 def _aligned(step: Lowering, operand: Operand, big: View) -> int:
     """The tensor of an operand as a layer takes it beside `big`: with the same places, or one pixel for all."""
     dims = operand.dims
-    if operand.view is not None and operand.view.tensor is not None and _same_places(operand.view, big):
+    if operand.view is not None and operand.view.tensor is not None and _same_places(step, operand.view, big):
         return operand.view.tensor
     per_channel = prod(dims) == dims[-1] == big.shape[2] == big.dims[-1] and big.index is None if dims else False
     if per_channel and operand.codes is not None:
@@ -183,10 +187,11 @@ def _mul(step: Lowering) -> Value:
 
 def _constants(step: Lowering) -> Constant:
     """Arithmetic of shapes."""
-    a, b = (step.constant(number).array.astype(np.int64) for number in (0, 1))
+    a, b = (step.constant(number).array for number in (0, 1))
     if max(a.size, b.size) > 64 or (a.size != b.size and 1 not in (a.size, b.size)):
         raise Refusal("it computes with constants that are no shapes")
-    return Constant({"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[step.operator.op](a, b))
+    wide = a.astype(np.int64), b.astype(np.int64)
+    return Constant({"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[step.operator.op](*wide))
 
 
 @operator("MAXIMUM", "MINIMUM")

@@ -70,7 +70,7 @@ def _fully_connected(step: Lowering) -> View:
     outputs, depth = values.shape
     kept = (*view.dims[:-1], outputs) if options["keep_num_dims"] else (prod(view.dims) // max(depth, 1), outputs)
     if prod(view.dims) == depth:
-        kernel = _spread(values, view)
+        kernel = _spread(step, values, view)
     elif view.index is None and view.shape[2] == depth == view.dims[-1]:
         kernel = values.reshape(outputs, 1, 1, depth)
     else:
@@ -79,13 +79,14 @@ def _fully_connected(step: Lowering) -> View:
     return _product(step, tensor, Weights(kernel, scales, _bias(step, outputs)), slide, grid, kept)
 
 
-def _spread(values: NDArray[np.int16], view: View) -> NDArray[np.int16]:
+def _spread(step: Lowering, values: NDArray[np.int16], view: View) -> NDArray[np.int16]:
     """Weights over what a view shows, as weights over the activation."""
     if view.index is None:
         return values.reshape(-1, *view.shape)
     places = view.index.ravel()
     if np.unique(places).size != places.size:
         raise Refusal("it reads some places of its input twice")
+    step.net.budget.spend(0, values.itemsize * values.shape[0] * prod(view.shape))
     spread = np.zeros((values.shape[0], prod(view.shape)), values.dtype)
     spread[:, places] = values
     return spread.reshape(-1, *view.shape)
@@ -139,8 +140,8 @@ def _product(
     if target.unsigned != grid.unsigned:
         raise Refusal("it reads and writes codes of different types")
     clamp = target.clamp(step.options(OPTIONS[step.operator.op])["fused_activation_function"])
-    double, ratios = _ratios(step, weights, grid, target, clamp)
     step.net.budget.spend(weights.values.shape[0])
+    double, ratios = _ratios(step, weights, grid, target, clamp)
     weights, ratios = _settled(weights, ratios, grid, target, clamp, double)
     if weights.values.min() < INT8[0] or weights.values.max() > INT8[1]:
         tensor, weights, slide = _halved(step, tensor, weights, slide)
@@ -187,10 +188,10 @@ def _settled(
     Both roundings never fall as the accumulator grows, so an output is constant if it is the same at both ends of what
     the accumulator can reach.
     """
-    flat = weights.values.reshape(len(ratios), -1).astype(np.int64)
-    low, high = INT8[0] - grid.zero, INT8[1] - grid.zero
-    ends = np.stack((flat * low, flat * high, flat * 0))
-    least, most = (side.sum(axis=1) + weights.bias for side in (ends.min(axis=0), ends.max(axis=0)))
+    flat = weights.values.reshape(len(ratios), -1)
+    low, high = INT8[0] - grid.zero, INT8[1] - grid.zero  # of an input less its zero point: one below 0, one above
+    above, below = (part(flat, 0).sum(axis=1, dtype=np.int64) for part in (np.maximum, np.minimum))
+    least, most = above * low + below * high + weights.bias, above * high + below * low + weights.bias
     values, bias, ratios = weights.values.copy(), weights.bias.copy(), list(ratios)
     for channel, ratio in enumerate(ratios):
         codes = {
@@ -210,7 +211,7 @@ def _once(ratio: Ratio, value: int) -> int:
 
 def _halved(step: Lowering, tensor: int, weights: Weights, slide: Window) -> tuple[int, Weights, Window]:
     """Weights of nine bits as a sum of weights of eight, over an input with every row as many times."""
-    rest = _undilated(weights.values, slide.dilation[0])
+    rest = _undilated(step, weights.values, slide.dilation[0])
     parts: list[NDArray[np.int16]] = []
     while not parts or rest.any():
         parts.append(np.clip(rest, *INT8))
@@ -230,9 +231,11 @@ def _halved(step: Lowering, tensor: int, weights: Weights, slide: Window) -> tup
     return more, replace(weights, values=values), window
 
 
-def _undilated(values: NDArray[np.int16], dilation: int) -> NDArray[np.int16]:
+def _undilated(step: Lowering, values: NDArray[np.int16], dilation: int) -> NDArray[np.int16]:
     """A kernel with the rows between its taps written out."""
     outputs, height, width, depth = values.shape
-    full = np.zeros((outputs, dilation * (height - 1) + 1, width, depth), values.dtype)
+    shape = outputs, dilation * (height - 1) + 1, width, depth
+    step.net.budget.spend(0, values.itemsize * prod(shape))
+    full = np.zeros(shape, values.dtype)
     full[:, ::dilation] = values
     return full

@@ -35,6 +35,8 @@ def _pool(step: Lowering) -> View:
 @operator("MEAN", "REDUCE_MAX")
 def _reduce(step: Lowering) -> View:
     view, tensor, _ = step.codes(0)
+    if view.index is not None:
+        step.net.budget.spend(0, view.listed)
     axes = view.axes()
     rank = len(view.dims)
     chosen = step.integers(1)
@@ -48,6 +50,7 @@ def _reduce(step: Lowering) -> View:
     found = _reduced(step, tensor, view.shape, inner)
     order = [axis for number in range(rank) if number not in reduced for axis in axes[number]]
     rest = [axis for axis in range(3) if axis not in order]
+    step.net.budget.spend(0, found.listed)
     places = np.arange(prod(found.shape), dtype=np.int32).reshape(found.shape).transpose(*rest, *order)
     return found.showing(places.reshape(kept))
 

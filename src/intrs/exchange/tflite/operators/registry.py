@@ -91,6 +91,13 @@ class Lowering:
             raise Refusal(f"its input {number} must be a short list of integers")
         return tuple(int(value) for value in array.ravel())
 
+    def integer(self, number: int) -> int:
+        """A constant that is one integer."""
+        found = self.integers(number)
+        if len(found) != 1:
+            raise Refusal(f"its input {number} must be one integer")
+        return found[0]
+
     @property
     def grid(self) -> Grid:
         """The grid of the codes that it writes."""
@@ -167,6 +174,7 @@ def rearranged(step: Lowering, view: View, shape: Shape) -> int:
     assert view.tensor is not None
     if view.index is None and view.shape == shape:
         return view.tensor
+    step.net.budget.spend(0, view.listed)
     lists = separated(view.places().reshape(shape), view.shape)
     if lists is None:
         raise Refusal(f"it needs {view.dims} in an order that mixes rows, columns and channels; this is not supported")
@@ -181,4 +189,5 @@ def gathered(step: Lowering, tensor: int, *lists: NDArray[Any]) -> int:
         for places, size in zip(lists, sizes, strict=True)
     ]
     rows, columns, channels = (np.asarray(places, np.int32) for places in named)
+    step.net.budget.spend(0, rows.nbytes + columns.nbytes + channels.nbytes)
     return step.net.add(Gather((tensor,), rows, columns, channels, name=step.name))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from intrs.exchange.refusal import Refusal
+from intrs.exchange.tflite.file import MAX_RANK
 from intrs.exchange.tflite.operators.registry import Lowering, operator
 from intrs.exchange.tflite.operators.tables import joined
-from intrs.exchange.tflite.values import Constant, Value, View
+from intrs.exchange.tflite.values import PLACE, Constant, Value, View
 from intrs.network import INT8, Concat, ConvDouble, Pad, Rescale
 
 if TYPE_CHECKING:
@@ -30,21 +31,27 @@ def _moved(step: Lowering, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Valu
     if isinstance(value, Constant):
         return Constant(move(value.array), value.tensor)
     view = step.view(0)
-    step.net.budget.spend(0, 4 * prod(view.dims))
+    step.net.budget.spend(0, view.listed)
     return view.showing(np.ascontiguousarray(move(view.places())))
 
 
 @operator("RESHAPE")
 def _reshape(step: Lowering) -> Value:
     given = isinstance(step.get(1), Constant)
-    dims = step.integers(1) if given else tuple(step.options("ReshapeOptions")["new_shape"].tolist())
-    return _reshaped(step, dims)
+    return _reshaped(step, step.integers(1) if given else _listed(step.options("ReshapeOptions")["new_shape"]))
+
+
+def _listed(numbers: NDArray[np.int32]) -> tuple[int, ...]:
+    """The numbers of an option, at most one per axis."""
+    if numbers.size > MAX_RANK:
+        raise Refusal(f"it has a list of {numbers.size} axes; at most {MAX_RANK} are read")
+    return tuple(numbers.tolist())
 
 
 @operator("SQUEEZE")
 def _squeeze(step: Lowering) -> Value:
     dims = _dims(step.get(0))
-    chosen = {int(axis) % max(len(dims), 1) for axis in step.options("SqueezeOptions")["squeeze_dims"]}
+    chosen = {axis % max(len(dims), 1) for axis in _listed(step.options("SqueezeOptions")["squeeze_dims"])}
     return _reshaped(step, tuple(n for i, n in enumerate(dims) if n != 1 or (chosen and i not in chosen)))
 
 
@@ -61,7 +68,7 @@ def _reshaped(step: Lowering, dims: tuple[int, ...]) -> Value:
     value = step.get(0)
     count = prod(_dims(value))
     known = prod(size for size in dims if size != -1)
-    if dims.count(-1) > 1 or known < 1 or count % known or (-1 not in dims and known != count) or len(dims) > 8:
+    if dims.count(-1) > 1 or known < 1 or count % known or (-1 not in dims and known != count) or len(dims) > MAX_RANK:
         raise Refusal(f"it reshapes {_dims(value)} to {dims}")
     dims = tuple(count // known if size == -1 else size for size in dims)
     return Constant(value.array.reshape(dims)) if isinstance(value, Constant) else step.view(0).reshape(dims)
@@ -80,7 +87,9 @@ def _shape(step: Lowering) -> Constant:
 
 @operator("CAST")
 def _cast(step: Lowering) -> Constant:
-    return Constant(step.constant(0).array.astype(np.int64))
+    array = step.constant(0).array
+    step.net.budget.spend(0, 8 * array.size)
+    return Constant(array.astype(np.int64))
 
 
 @operator("PACK")
@@ -139,20 +148,21 @@ def _cut(step: Lowering, cuts: Sequence[slice | int]) -> Value:
 
 @operator("SPLIT")
 def _split(step: Lowering) -> list[Value]:
-    axis, count = step.integers(0)[0], step.options("SplitOptions")["num_splits"]
+    axis, count = step.integer(0), step.options("SplitOptions")["num_splits"]
     view = step.view(1)
-    if not -len(view.dims) <= axis < len(view.dims) or count < 1 or view.dims[axis] % count:
+    exists = -len(view.dims) <= axis < len(view.dims)
+    if not exists or count != len(step.outputs) or count < 1 or view.dims[axis] % count:
         raise Refusal(f"it does not divide axis {axis} of {view.dims} in {count} equal parts")
-    step.net.budget.spend(0, 4 * prod(view.dims))
+    step.net.budget.spend(0, view.listed)
     return [view.showing(np.ascontiguousarray(part)) for part in np.split(view.places(), count, axis)]
 
 
 @operator("SPLIT_V")
 def _split_v(step: Lowering) -> list[Value]:
-    view, sizes, axis = step.view(0), step.integers(1), step.integers(2)[0]
-    if not -len(view.dims) <= axis < len(view.dims) or min(sizes) < 1 or sum(sizes) != view.dims[axis]:
+    view, sizes, axis = step.view(0), step.integers(1), step.integer(2)
+    if not -len(view.dims) <= axis < len(view.dims) or min(sizes, default=0) < 1 or sum(sizes) != view.dims[axis]:
         raise Refusal(f"it does not divide axis {axis} of {view.dims} in {sizes}")
-    step.net.budget.spend(0, 4 * prod(view.dims))
+    step.net.budget.spend(0, view.listed)
     parts = np.split(view.places(), np.cumsum(sizes)[:-1], axis)
     return [view.showing(np.ascontiguousarray(part)) for part in parts]
 
@@ -189,10 +199,11 @@ def _mirror_pad(step: Lowering) -> Value:
 
 
 def _grown(step: Lowering, count: int) -> None:
-    """Account for a list of so many places."""
+    """Account for a list of so many places, or for a constant of so many numbers."""
     if count > MAX_PLACES:
         raise Refusal("what it makes is too large")
-    step.net.budget.spend(0, 4 * count)
+    value = step.get(0)
+    step.net.budget.spend(0, count * (value.array.itemsize if isinstance(value, Constant) else PLACE))
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR")
@@ -245,6 +256,7 @@ def _pad(step: Lowering) -> View:
 def _more_channels(step: Lowering, tensor: int, depth: int, more: tuple[int, int], value: int) -> int:
     """A convolution that copies channels and adds constant ones."""
     outputs = depth + sum(more)
+    step.net.budget.spend(0, outputs * depth)
     zero = step.grid.zero
     weights = np.zeros((outputs, 1, 1, depth), np.int8)
     weights[more[0] + np.arange(depth), 0, 0, np.arange(depth)] = IDENTITY_WEIGHT

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from intrs.exchange.tflite.flatbuffer import FlatTable
     from intrs.network import Shape
 
-MAX_ATTRIBUTE = 8192  # of a kernel, stride or dilation: TOSA level 8K
+MAX_ATTRIBUTE = 8192  # of a kernel with and without dilation, a stride or dilation: TOSA level 8K
 
 
 def window(options: FlatTable, kernel: Sequence[int], shape: Shape) -> Window:
@@ -26,6 +26,8 @@ def window(options: FlatTable, kernel: Sequence[int], shape: Shape) -> Window:
     if min(sizes) < 1 or max(sizes) > MAX_ATTRIBUTE:
         raise Refusal(f"its kernel {tuple(kernel)}, stride {stride} or dilation {dilation} is not possible")
     extent = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    if max(extent) > MAX_ATTRIBUTE:
+        raise Refusal(f"its kernel reaches over {extent[0]} x {extent[1]} places; at most {MAX_ATTRIBUTE} are possible")
     pad: Pads = (0, 0, 0, 0)
     if options["padding"] == Padding.SAME:
         pad = (*_same(shape[0], extent[0], stride[0]), *_same(shape[1], extent[1], stride[1]))
