@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -24,6 +25,7 @@ from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Samples, Votes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOISE, ALPHA = Noise.of("discrete", "0.25"), Fraction(1, 1000)
@@ -485,20 +487,27 @@ def test_extending_with_other_settings(tmp_path: Path) -> None:
     assert results.read_run(path) == ADAPTIVE
 
 
-def test_extending_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed when the old lines are gone from the file and the new description is not there yet: none is lost."""
-    path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
+@contextlib.contextmanager
+def killed_before_it_describes(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The description of this file is written whole, and the process ends before it takes its place."""
+    rename = type(path).replace
 
     def die(self: Path, target: Path) -> Path:
         if target == results.sidecar_path(path):
             raise KeyboardInterrupt
         return rename(self, target)
 
-    rename = type(path).replace
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "replace", die)
         with pytest.raises(KeyboardInterrupt):
-            results.extend(path, LONGER, INDICES)
+            yield
+
+
+def test_extending_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when the old lines are gone from the file and the new description is not there yet: none is lost."""
+    path = write(tmp_path / "r.tsv", STOPPED[:3], ADAPTIVE)
+    with killed_before_it_describes(path, monkeypatch):
+        results.extend(path, LONGER, INDICES)
     assert results.read_run(path) == ADAPTIVE
     results.extend(path, LONGER, INDICES).close()
     assert results.set_aside(path, LONGER) == {row.idx: row for row in STOPPED[:3]}
@@ -510,17 +519,8 @@ def test_lines_that_are_set_aside_never_get_the_description_of_others(
     """Another run set more lines aside before; this one is killed between its lines and their description."""
     path = write(tmp_path / "r.tsv", STOPPED[:2], ADAPTIVE)
     aside = write(results.set_aside_path(path, LONGER), STOPPED, with_fields(ADAPTIVE, seed="0x9"))
-
-    def die(self: Path, target: Path) -> Path:
-        if target == results.sidecar_path(aside):
-            raise KeyboardInterrupt
-        return rename(self, target)
-
-    rename = type(path).replace
-    with monkeypatch.context() as patch:
-        patch.setattr(type(path), "replace", die)
-        with pytest.raises(KeyboardInterrupt):
-            results.extend(path, LONGER, INDICES)
+    with killed_before_it_describes(aside, monkeypatch):
+        results.extend(path, LONGER, INDICES)
     assert not results.sidecar_path(aside).exists()
     assert results.read(path) == (ADAPTIVE, STOPPED[:2])
     results.extend(path, LONGER, INDICES).close()
