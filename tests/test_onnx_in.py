@@ -750,6 +750,17 @@ def test_softmax_is_dropped(tail: Callable[[Quantized, str], str], tmp_path: Pat
     assert load(saved(head(True, tail), tmp_path)).identity == plain.identity
 
 
+@pytest.mark.parametrize(
+    ("scale", "fault"),
+    [(-1 / 255, "its scale .* is not a positive"), (float("nan"), "its scale is nan"), ([0.1, 0.2], "several scales")],
+)
+def test_quantizers_that_are_dropped_keep_the_order_of_the_scores(scale: Any, fault: str, tmp_path: Path) -> None:
+    """A negative scale behind a Softmax would make the least likely class the answer."""
+    model = head(True, lambda g, x: g.rounded(g.node("Softmax", x), scale, 0))
+    with pytest.raises(ModelError, match=rf"\(DequantizeLinear\): .*{fault}"):
+        load(saved(model, tmp_path))
+
+
 def test_nothing_follows_an_argmax(tmp_path: Path) -> None:
     """A Softmax of the number of a class is no list of scores."""
     model = head(True, lambda g, x: g.node("Softmax", g.node("Cast", g.node("ArgMax", x, axis=1), to=1), axis=1))

@@ -22,6 +22,7 @@ from intrs.exchange.modelfile import ModelFile
 from intrs.exchange.onnx.activations import Image
 from intrs.exchange.onnx.file import CODES, DYNAMIC, Graph, Node, parse_graph
 from intrs.exchange.onnx.operators import OPERATORS, Inputs, Operator
+from intrs.exchange.onnx.operators.quantize import check_scales
 from intrs.exchange.onnx.product import Product
 from intrs.exchange.onnx.tensors import to_array
 from intrs.exchange.onnx.values import FLAT, NCHW, NHWC, Axes, Kind, Value, View, size_of
@@ -146,15 +147,34 @@ def _end(graph: Graph) -> tuple[str, list[Node]]:
     producers = {name: node for node in graph.nodes for name in node.outputs}
     name = end = graph.output
     tail: list[Node] = []
+    passed: list[Node] = []
     for _ in graph.nodes:  # a bound that a cycle cannot escape
         node = producers.get(name)
         if node is None or not node.inputs or node.op not in TAIL + AROUND_TAIL:
             break
         name = node.inputs[0]
+        passed.append(node)
         if node.op in TAIL:
             tail.append(node)
             end = name
+            _check_order_is_kept(passed, graph)
+            passed = []
     return end, tail
+
+
+def _check_order_is_kept(dropped: list[Node], graph: Graph) -> None:
+    """A quantizer that is dropped with a Softmax must not change the order of the scores."""
+    for node in (node for node in dropped if node.op in AROUND_TAIL[:2]):
+        held = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if held is None:
+            raise Refusal("its scale is not a constant", node)
+        scale = to_array(held, graph.folder)
+        try:
+            check_scales(scale)
+        except Refusal as refusal:
+            raise Refusal(str(refusal), node) from None
+        if scale.size > 1:
+            raise Refusal("it has several scales, which may change the order of the classes; give it one", node)
 
 
 def _evaluate(graph: Graph, end: str, net: Builder) -> Value:
