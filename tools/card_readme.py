@@ -113,8 +113,8 @@ def _run(run: dict[str, Any]) -> str:
     """A table of one run, with the intervals that come from having so many images."""
     samples = f"at most {run['n']:,} samples (adaptive)" if run["adaptive"] else f"{run['n']:,} samples"
     head = (
-        f"{run['images']} images of {run['data']}, {samples} per image, {run['noise']} noise, alpha {run['alpha']},\n"
-        f"seed {run['seed']}; {run['answered']} images were answered.\n\n"
+        f"{run['images']:,} images of {run['data']}, {samples} per image, {run['noise']} noise, alpha {run['alpha']},\n"
+        f"seed {run['seed']}; {run['answered']:,} images were answered.\n\n"
     )
     rows = []
     for radius, right in run["right"].items():

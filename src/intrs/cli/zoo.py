@@ -42,12 +42,12 @@ def _list(cards: dict[str, dict[str, Any]]) -> None:
             card["recipe"]["sigma"] or NOTHING,
             f"{zoo.model_path(name).stat().st_size / 1000:,.0f}",
             _noisy(card),
-            *_certified_by_most_samples(card),
+            *_most_thorough(card),
         )
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
     print("r=R: % classified correctly and certified at radius R or more")
-    print("n: samples per image, at most; -: no run in integers")
+    print("n: samples per image, at most; of several runs, the one with most; -: no run")
     for name, card in cards.items():
         print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
         show("data", card["data"]["name"])
@@ -63,12 +63,12 @@ def _noisy(card: dict[str, Any]) -> str:
     return NOTHING if found is None else f"{100 * found:.1f}"
 
 
-def _certified_by_most_samples(card: dict[str, Any]) -> list[str]:
-    """Samples and shares at the listed radii, by that of the card's runs that took most samples per image."""
+def _most_thorough(card: dict[str, Any]) -> list[str]:
+    """Samples per image and shares at the listed radii, by the run with most samples and, of those, most images."""
     runs = [run for run in card.get("certified") or [] if run["noise"] != "continuous"]
     if not runs:
         return [NOTHING] * (1 + len(LISTED_RADII))
-    run = max(runs, key=lambda run: int(run["n"]))
+    run = max(runs, key=lambda run: (int(run["n"]), int(run["images"])))
     return [f"{run['n']:,}", *(_share_at(run, radius) for radius in LISTED_RADII)]
 
 
