@@ -59,7 +59,9 @@ def test_the_suffix_says_the_target_unless_one_is_given() -> None:
             assert target_of(None, Path(f"model{target.suffix}")) is target
             assert target_of(None, Path(f"model{target.suffix.upper()}")) is target
         assert target_of(target.name, Path("model.tosa")) is target
-    assert target_of(None, Path("model.bin")).name == DEFAULT
+    assert target_of(None, Path("model")).name == DEFAULT
+    with pytest.raises(SettingsError, match=r"board\.c: its suffix says none of the targets; take one of \.intrs, "):
+        target_of(None, Path("board.c"))
     with pytest.raises(SettingsError, match="unknown target 'coreml'; choose from tosa, "):
         target_of("coreml", Path("model.tosa"))
 
@@ -70,6 +72,19 @@ def test_options_of_other_targets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="the target onnx has no option colour; it has data, sigma"):
         intrs.export(SHIPPED, tmp_path / "model.onnx", colour="red")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["tflite", "onnx"])
+def test_the_noise_of_the_comparison_is_not_that_of_the_training(target: str, tmp_path: Path) -> None:
+    path = tmp_path / f"model.{target}"
+    for sigma in ("0.5", 0, "0"):
+        made = intrs.export(SHIPPED, path, sigma=sigma, overwrite=True)
+        assert made.written
+        assert f"sigma {float(sigma):g})" in str(made.written.difference)
+        assert intrs.model.open_model(path).trained_sigma == "0.25"
+    for sigma in (-0.25, 64, 1e9):
+        with pytest.raises(SettingsError, match="sigma must lie between 0.01 and 4"):
+            intrs.export(SHIPPED, path, sigma=sigma, overwrite=True)
 
 
 # --- A network that ships --------------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ def export(
 
     target is "tosa" (a TOSA 1.0 flatbuffer, the standard whose integers a network computes), "tflite" (an int8 file for
     LiteRT and TFLite Micro), "onnx" (an int8 QDQ file for ONNX Runtime) or "web" (for browsers, see docs/web.md).
-    Without one the suffix of `out` decides, and TOSA if it says nothing. `options` are those of the target. "tflite"
+    Without one the suffix of `out` decides, and TOSA if it has none. `options` are those of the target. "tflite"
     and "onnx" round elsewhere than the network: `written` of what is returned has the network in the file, and how its
     scores differ on noisy images. These are drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what
     the model was trained under.
@@ -255,7 +255,7 @@ def export(
         options.setdefault("sigma", opened.trained_sigma)
     if "names" in chosen.options and opened.class_names:
         options.setdefault("names", opened.class_names)
-    return write(chosen, opened.network(pixels, mean, std, dialect), path, options)
+    return write(chosen, opened.network(pixels, mean, std, dialect), path, options, opened.trained_sigma)
 
 
 def table(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from intrs import api
 from intrs.cli.screen import say
 from intrs.errors import SettingsError
 from intrs.exchange.targets import DEVICE, WEB
+from intrs.model import open_model
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,7 +34,9 @@ def export(args: Namespace) -> int:
     if made.written:
         say(f"The network in the file has identity {made.written.network.identity}.")
         say(f"It may round differently than the model does: {made.written.difference}.")
-        say(f"Certificates of the model are not about the file. To certify the file: intrs certify {args.out} DATA")
+        sigma = "" if open_model(args.out).trained_sigma else f" --sigma {args.sigma or 'S'}"
+        command = f"intrs certify {shlex.quote(str(args.out))} DATA{sigma}"
+        say(f"Certificates of the model are not about the file. To certify the file: {command}")
     if made.target.note:
         say(made.target.note)
     return 0

@@ -46,6 +46,7 @@ class Target:
     module: str  # under `intrs.exchange`: it has `write_file`
     note: str = ""  # what the program that runs the file computes, if it is not said by `difference`
     options: tuple[str, ...] = ()  # that its `write_file` takes beside the network and the path
+    says_sigma: bool = False  # whether the file says under which noise the network was trained
     folder: str = ""  # for a folder of files: one that is in every such folder, by which it is known again
 
 
@@ -53,10 +54,10 @@ TARGETS = {
     target.name: target
     for target in (
         Target("tosa", "TOSA 1.0", ".tosa", "tosa"),
-        Target("tflite", "int8 TFLite", ".tflite", "tflite.exporting", BY_REFERENCE, COMPARED),
+        Target("tflite", "int8 TFLite", ".tflite", "tflite.exporting", BY_REFERENCE, COMPARED, says_sigma=True),
         Target("c", "C99 for devices", "", "device.folder", options=DEVICE, folder="src/net.h"),
         Target("web", "a model for browsers", ".intrs", "web", options=WEB),
-        Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED),
+        Target("onnx", "int8 ONNX (QDQ)", ".onnx", "onnx.exporting", IN_FLOATS, COMPARED, says_sigma=True),
     )
 }
 DEFAULT = "tosa"
@@ -83,20 +84,31 @@ class Exported:
 
 
 def target_of(name: str | None, out: Path) -> Target:
-    """The target of this name, or without one that of the output's suffix, or TOSA."""
+    """The target of this name, or without one that of the output's suffix; TOSA if it has none."""
+    by_suffix = {t.suffix: t for t in TARGETS.values() if t.suffix} | {"": TARGETS[DEFAULT]}
+    if name is None and out.suffix.lower() in by_suffix:
+        return by_suffix[out.suffix.lower()]
     if name is None:
-        return next((t for t in TARGETS.values() if t.suffix and t.suffix == out.suffix.lower()), TARGETS[DEFAULT])
+        known = ", ".join(sorted(filter(None, by_suffix)))
+        raise SettingsError(
+            f"{out}: its suffix says none of the targets; take one of {known}, or name the target, such as c for a "
+            "folder of C files"
+        )
     if name not in TARGETS:
         raise SettingsError(f"unknown target {shown(name)}; choose from {', '.join(TARGETS)}")
     return TARGETS[name]
 
 
-def write(target: Target, network: Network, path: Path, options: dict[str, Any]) -> Exported:
-    """Write the network; raises SettingsError at options that are not the target's."""
+def write(
+    target: Target, network: Network, path: Path, options: dict[str, Any], trained_sigma: str = ""
+) -> Exported:
+    """Write the network, which was trained under this noise; SettingsError at options that are not the target's."""
     for name in options:
         if name not in target.options:
             known = ", ".join(target.options) or "none"
             raise SettingsError(f"the target {target.name} has no option {name}; it has {known}")
+    if target.says_sigma:
+        options = options | {"trained_sigma": trained_sigma}
     made = import_module(f"intrs.exchange.{target.module}").write_file(network, path, **options)
     if target.folder:
         return Exported(path, target, network, device=made)

@@ -40,11 +40,16 @@ IR_VERSION = 8
 HALF = Fraction(1, 2)
 
 
-def write_file(network: Network, path: Path, *, data: AnyData | None = None, sigma: Number | None = None) -> Written:
-    """Write the file, once it has been loaded again and compared with the network on noisy images."""
+def write_file(
+    network: Network, path: Path, *, trained_sigma: str = "", data: AnyData | None = None, sigma: Number | None = None
+) -> Written:
+    """Write the file, once it has been loaded again and compared with the network on noisy images.
+
+    The file says under which noise the network was trained; sigma is that of the comparison.
+    """
     images = sample(network, data, sigma)
     with refusals_of(path):
-        made = to_onnx(network, {SIGMA: str(sigma)} if sigma else {})
+        made = to_onnx(network, {SIGMA: trained_sigma} if trained_sigma else {})
     loaded = read_onnx(path, made).network(Convention())
     written = Written(loaded, difference(network, loaded, images))
     write_whole(path, made)

@@ -54,12 +54,17 @@ class Made:
         return np.asarray(np.clip(codes, *INT8), np.int32)
 
 
-def write_file(network: Network, path: Path, *, data: AnyData | None = None, sigma: Number | None = None) -> Written:
-    """Write the file, once it has been loaded again and compared with the network on noisy images."""
+def write_file(
+    network: Network, path: Path, *, trained_sigma: str = "", data: AnyData | None = None, sigma: Number | None = None
+) -> Written:
+    """Write the file, once it has been loaded again and compared with the network on noisy images.
+
+    The file says under which noise the network was trained; sigma is that of the comparison.
+    """
     images = sample(network, data, sigma)
     scores = network.scores(images.batch)
     with refusals_of(path):
-        made = to_tflite(network, scores, {SIGMA: str(sigma)} if sigma else {})
+        made = to_tflite(network, scores, {SIGMA: trained_sigma} if trained_sigma else {})
     loaded = read_tflite(path, made.data).network(Convention(dialect="tflm"))
     written = Written(loaded, difference(network, loaded, images, made.codes(scores)))
     write_whole(path, made.data)
