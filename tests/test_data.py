@@ -263,6 +263,17 @@ def test_folder_ignores_what_is_no_image(tmp_path: Path) -> None:
     assert len(open_data(tmp_path)) == 8
 
 
+def test_folder_with_images_beside_its_classes(tmp_path: Path) -> None:
+    """Left out, they would go unnoticed."""
+    save_folder(tmp_path)
+    (tmp_path / "a.png").write_bytes((next((tmp_path / "cat").iterdir())).read_bytes())
+    with pytest.raises(DataError, match=r"a\.png lies beside the folders of classes"):
+        open_data(tmp_path)
+    (tmp_path / "b.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"a\.png and 1 more images lie beside"):
+        open_data(tmp_path)
+
+
 def test_folder_of_mixed_sizes(tmp_path: Path) -> None:
     save_folder(tmp_path)
     Image.new("RGB", (5, 4)).save(tmp_path / "dog" / "odd.png")

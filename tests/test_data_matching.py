@@ -52,3 +52,12 @@ def test_other_classes_are_refused_with_the_way_out() -> None:
 def test_without_names_or_labels_there_is_nothing_to_match() -> None:
     for mine, names in ((data(), NAMES), (data("x", "y", "z"), ()), (open_data(PIXELS), NAMES)):
         assert matched(mine, names) is mine
+
+
+def test_two_classes_of_the_model_that_look_alike() -> None:
+    """ImageNet has two classes "crane"; by name they cannot be told apart."""
+    names = ["crane", "dog", "bird", "Crane"]
+    with pytest.raises(ClassesError, match="two classes with the name crane"):
+        matched(data("crane", "dog", "bird"), names)
+    names.insert(0, "cat")
+    assert matched(data("dog", "bird", "cat"), names).labels.tolist()[:3] == [2, 3, 0]

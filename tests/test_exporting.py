@@ -83,7 +83,7 @@ def test_the_noise_of_the_comparison_is_not_that_of_the_training(target: str, tm
         assert f"sigma {float(sigma):g})" in str(made.written.difference)
         assert intrs.model.open_model(path).trained_sigma == "0.25"
     for sigma in (-0.25, 64, 1e9):
-        with pytest.raises(SettingsError, match="sigma must lie between 0.01 and 4"):
+        with pytest.raises(SettingsError, match=r"sigma must lie between 0\.01 and 4"):
             intrs.export(SHIPPED, path, sigma=sigma, overwrite=True)
 
 

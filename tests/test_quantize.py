@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_files import NETWORKS, Graph, as_input, pictures, run, with_trained_head
 
 import intrs as package
-from intrs.data import open_data
-from intrs.errors import DataError, IntrsError, ModelError, ResultsError, SettingsError
+from intrs.data import Images, open_data
+from intrs.errors import ClassesError, DataError, IntrsError, ModelError, ResultsError, SettingsError
 from intrs.exchange.convention import Convention
 from intrs.noise import Noise
 from intrs.quantization import quantize
@@ -26,6 +26,7 @@ from intrs.quantization.pipeline import Candidate, choose, divide
 from intrs.quantization.qdq import Holding, quantized
 from intrs.quantization.ranges import METHODS, least_squares, min_max, percentile, ranges
 from intrs.quantization.source import open_source, weights_of
+from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,14 +130,6 @@ def test_normalisation_goes_into_the_file(data: Any, tmp_path: Path) -> None:
     x = (as_input(noisy) - np.reshape(mean, (1, 3, 1, 1))) / np.reshape(std, (1, 3, 1, 1))
     floats = run(onnx.load("float.onnx"), x.astype(np.float32)).argmax(1)
     assert (made.network.predict(noisy) == floats).mean() > 0.95
-
-
-def test_images_without_labels(data: Any) -> None:
-    made = quantize("float.onnx", data[0], sigma=SIGMA, pixels="unit", max=16, progress=False)
-    assert made.accuracy == {}
-    assert made.loss == 0
-    assert made.path is None
-    assert "agrees with the float network on" in repr(made)
 
 
 # ---- images ---------------------------------------------------------------------------------------------------------
@@ -416,9 +409,9 @@ def test_other_mistakes(data: Any, here: Path) -> None:
         quantize("float.onnx", data, pixels="unit")
     with pytest.raises(DataError, match="at least 8"):
         quantize("float.onnx", (images[:5], labels[:5]), sigma=SIGMA, pixels="unit")
-    with pytest.raises(DataError, match="takes images of 16 x 16 x 3"):
+    with pytest.raises(DataError, match=r"images of 8 x 16 x 3 .*, but float\.onnx takes 16 x 16 x 3"):
         quantize("float.onnx", (images[:, :8], labels), sigma=SIGMA, pixels="unit")
-    with pytest.raises(DataError, match=r"label 10, but float\.onnx has 10 classes"):
+    with pytest.raises(DataError, match=r"labels up to 10, but float\.onnx has 10 classes"):
         quantize("float.onnx", (images, labels + (labels == 9)), sigma=SIGMA, pixels="unit")
     with pytest.raises(SettingsError, match="mean has 2 numbers"):
         quantize("float.onnx", data, sigma=SIGMA, mean=(0.5, 0.5))
@@ -426,6 +419,50 @@ def test_other_mistakes(data: Any, here: Path) -> None:
         quantize(package.load("resnet8-sigma0.25"), data, sigma=SIGMA)
     with pytest.raises(ResultsError, match="is what is to be read"):
         quantize("float.onnx", data, sigma=SIGMA, pixels="unit", out="float.onnx", overwrite=True)
+
+
+def test_labels_mean_the_same_as_to_certify(data: Any, tmp_path: Path) -> None:
+    """By name where names are known, and never by number where the classes are others."""
+    images, labels = data
+    settings: dict[str, Any] = {"sigma": SIGMA, "pixels": "unit", "max": 40, "progress": False}
+    names = [f"class {i}" for i in range(10)]
+    plain = quantize("float.onnx", data, **settings)
+    turned = Images("turned", images, 9 - labels, np.arange(COUNT), tuple(reversed(names)))
+    assert quantize("float.onnx", turned, names=names, **settings).accuracy == plain.accuracy
+    assert quantize("float.onnx", turned, by_number=True, **settings).accuracy != plain.accuracy
+    with pytest.raises(ClassesError, match="classes that the model does not know by name"):
+        quantize("float.onnx", turned, names=[*names[:9], "other"], **settings)
+    with pytest.raises(SettingsError, match="names: 2 names for 10 classes"):
+        quantize("float.onnx", data, names="cat,dog", **settings)
+    with pytest.raises(DataError, match=r"has 2 classes, but .* has 10: a label would not mean the same"):
+        quantize("float.onnx", Images("two", images, labels % 2, np.arange(COUNT), ("cat", "dog")), **settings)
+
+
+def test_images_without_labels(data: Any, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"sigma": SIGMA, "pixels": "unit", "max": 40, "progress": False}
+    np.savez(tmp_path / "bare.npz", images=data[0])
+    made = [quantize("float.onnx", given, **settings) for given in (data[0], tmp_path / "bare.npz")]
+    assert [(each.accuracy, each.loss, each.path) for each in made] == [({}, 0, None)] * 2
+    assert "agrees with the float network on" in repr(made[0])
+    assert made[0].data == made[1].data == quantize("float.onnx", data, **settings).data
+    with pytest.raises(ModelError, match=r"Give pixels, and mean and std if it wants them$"):
+        quantize("float.onnx", data[0], sigma=SIGMA)
+
+
+def test_a_damaged_training_split_is_not_passed_over(data: Any, tmp_path: Path) -> None:
+    """Else test images would calibrate."""
+    np.savez(tmp_path / "test.npz", images=data[0], labels=data[1])
+    (tmp_path / "train.npz").write_bytes((tmp_path / "test.npz").read_bytes()[:9999])
+    with pytest.raises(DataError, match=r"train\.npz"):
+        quantize("float.onnx", tmp_path, sigma=SIGMA, pixels="unit", max=16)
+
+
+def test_no_noise_of_a_certificate_with_the_same_seed(data: Any) -> None:
+    """What chose the network must be independent of the noise that certifies it."""
+    noise = Noise.discrete(SIGMA)
+    part = divide(open_data(data), noise, 1)["check"]
+    certified = noisy_images(part.images.images[0], noise, Samples(1, int(part.images.indices[0]), 0, part.draws))
+    assert (part.all()[: part.draws] != certified).mean() > 0.5
 
 
 def test_an_unknown_convention_is_named(data: Any) -> None:

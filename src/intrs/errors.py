@@ -20,6 +20,10 @@ class FitError(DataError):
     """Images that the network does not take as they are, but would if they were made to fit."""
 
 
+class NoSplitError(DataError):
+    """Data that are not divided, or not into the part that was asked for."""
+
+
 class ClassesError(DataError):
     """Classes of data that are not those of the model, by their names."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import numbers
 import operator
@@ -92,6 +93,15 @@ def parse_seed(seed: str | SupportsIndex | None) -> int:
     if not 0 <= value < 2**256:
         raise SettingsError("the seed must be an integer from 0 to 2**256 - 1; this one lies outside")
     return value
+
+
+def derive_key(purpose: str) -> int:
+    """256 bits for a purpose, apart from all seeds that people choose.
+
+    A certificate holds only if its noise is independent of the network. So whatever makes or chooses a network by
+    noise (training, quantization) or attacks one must not draw it from the seed as it was given.
+    """
+    return int.from_bytes(hashlib.sha256(f"intrs train: {purpose}".encode()).digest(), "little")
 
 
 def _seed_of(text: str) -> int:

@@ -367,9 +367,14 @@ def named_alike(network: Takes, model: Model, request: Request, data: Images) ->
 
 def class_names(network: Takes, model: Model, request: Request) -> tuple[str, ...]:
     """The names of the model's classes, if they are known: from the caller, or from the card of one that ships."""
-    if request.names and len(request.names) != network.classes:
-        raise SettingsError(f"names: {len(request.names)} names for {network.classes} classes")
-    return request.names or model.class_names
+    return known_names(network, request.names, model.class_names)
+
+
+def known_names(network: Takes, given: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
+    """The names that were given, one per class of the model, or the model's own."""
+    if given and len(given) != network.classes:
+        raise SettingsError(f"names: {len(given)} names for {network.classes} classes")
+    return tuple(given or own)
 
 
 def kept_names(request: Request, model: Model, *, relabelled: bool, unlabelled: bool = False) -> tuple[str, ...]:

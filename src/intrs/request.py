@@ -104,7 +104,7 @@ def _settled(name: str, value: Any) -> Any:
     if name in TEXTS:
         return _text(name, value)
     if name == "names":
-        return _names(value)
+        return parse_names(value)
     if name == "data":
         return _text(name, value) if isinstance(value, str) else tuple(_text(name, part) for part in value)
     if name == "precision":
@@ -112,6 +112,8 @@ def _settled(name: str, value: Any) -> Any:
     if name == "seed":
         return parse_seed(value)
     assert name in FLAGS, f"{name} is in none of the tables above"
+    if type(value).__name__ not in ("bool", "bool_"):  # NumPy's is as good as Python's
+        raise SettingsError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
 
 
@@ -140,9 +142,12 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def parse_names(value: Any) -> tuple[str, ...]:
     """Names of classes, from a list or from text with commas."""
-    found = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+    try:
+        found = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+    except TypeError:
+        raise SettingsError(f"names: expected the names of classes in a list, got {shown(value)}") from None
     names = tuple(_text("names", part) for part in found)
     if len(set(names)) < len(names) or not all(names):
         raise SettingsError("names: every class needs a name of its own")

@@ -441,6 +441,7 @@ def _add_quantize(parser: Parser) -> None:
     parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
     words = "what the model's input is: pixels / 255 (unit), pixels 0..255 (byte), or told by file, mean and std (auto)"
     _add_pixels(parser, words)
+    _add_classes(parser)
 
 
 def _add_attack(parser: Parser) -> None:

@@ -55,7 +55,7 @@ def _advice(error: IntrsError, argv: list[str]) -> str:
     """What the library's words mean in options."""
     if isinstance(error, FitError) and argv[:1] in (["certify"], ["predict"]):
         return "\n--fit resize, or --fit crop, makes image files fit the model"
-    if isinstance(error, ClassesError) and argv[:1] in (["certify"], ["predict"], ["attack"]):
+    if isinstance(error, ClassesError) and argv[:1] in (["certify"], ["predict"], ["attack"], ["quantize"]):
         return "\n--names N,N,... (or a file) names the model's classes, --by-number takes labels as its numbers"
     if not isinstance(error, ExistsError):
         return ""

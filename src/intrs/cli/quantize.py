@@ -51,7 +51,7 @@ def _summarise(made: Quantized) -> None:
     words = f"{100 * made.agreement:.2f} % of these noisy images"
     say(f"the int8 network gives the float network's class on {words}")
     if made.accuracy:
-        change = -100 * made.loss
+        change = round(-100 * made.loss, 2) + 0.0  # no minus before a zero
         say(f"noisy accuracy changed by {change:+.2f} points")
     show("identity", made.network.identity)
     show("file", f"{made.path}, {len(made.data):,} bytes")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from intrs.data.images import Images
-from intrs.errors import DataError, SettingsError
+from intrs.errors import DataError, NoSplitError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def _open_folder(folder: Path, split: str, fit: Fit | None) -> Images:
     name = folder.resolve().name
     if found := sorted(name for name in SPLITS if (folder / f"{name}.npz").is_file()):
         if split not in found:
-            raise DataError(f"{folder}: no {split}.npz; there is {', '.join(found)}")
+            raise NoSplitError(f"{folder}: no {split}.npz; there is {', '.join(found)}")
         return read_npz(folder / f"{split}.npz", name)
     files = known.find(folder)
     return known.read(files, split) if files.found else read_folder(folder, split, name, fit)
@@ -178,4 +178,4 @@ def _unknown(name: str, names: tuple[str, ...]) -> str:
 
 def _only_test(name: str, split: str) -> None:
     if split != "test":
-        raise DataError(f"{name} holds one set of images and no split {split!r}: it is for testing")
+        raise NoSplitError(f"{name} holds one set of images and no split {split!r}: it is for testing")

@@ -16,7 +16,7 @@ from intrs.data import metadata
 from intrs.data.images import Images
 from intrs.data.limits import MOST_CLASSES, MOST_IMAGES, Scan
 from intrs.data.pictures import is_picture, open_pictures
-from intrs.errors import DataError
+from intrs.errors import DataError, NoSplitError
 
 if TYPE_CHECKING:
     from intrs.data.fit import Fit
@@ -38,6 +38,7 @@ def read_folder(folder: Path, split: str, name: str, fit: Fit | None = None) -> 
     classes = _folders(scan, root)
     if not classes:
         return _without_classes(scan, folder, root, name, fit)
+    _check_none_loose(scan, root)
     by_class = [_image_files(scan, root / kind) for kind in classes]
     labels = np.repeat(np.arange(len(classes)), [len(names) for names in by_class])
     if not len(labels):
@@ -71,10 +72,10 @@ def _split_folder(scan: Scan, folder: Path, split: str) -> Path:
     found = set(_folders(scan, folder))
     if not found or not found <= SPLITS:  # class folders: there is one set of images, taken for the test set
         if split != "test":
-            raise DataError(f"{folder}: no splits there, so no split {split!r}; {FORM}")
+            raise NoSplitError(f"{folder}: no splits there, so no split {split!r}; {FORM}")
         return folder
     if split not in found:
-        raise DataError(f"{folder}: no split {split!r}; there are {', '.join(sorted(found))}")
+        raise NoSplitError(f"{folder}: no split {split!r}; there are {', '.join(sorted(found))}")
     _check_same_classes(scan, folder, split, sorted(found))
     return folder / split
 
@@ -98,13 +99,27 @@ def _folders(scan: Scan, folder: Path) -> list[str]:
     return found
 
 
+def _check_none_loose(scan: Scan, root: Path) -> None:
+    """Images beside the folders of classes belong to no class: leaving them out would go unnoticed."""
+    loose = [entry.name for entry in scan.entries(root) if _is_image(scan, entry)]
+    if loose:
+        raise DataError(
+            f"{root}: {loose[0]}{f' and {len(loose) - 1:,} more images lie' if loose[1:] else ' lies'} beside the "
+            f"folders of classes, in none of them; move or remove them. {FORM[0].upper()}{FORM[1:]}"
+        )
+
+
+def _is_image(scan: Scan, entry: os.DirEntry[str]) -> bool:
+    return is_picture(Path(entry.name)) and not entry.is_dir() and _is_inside(scan, entry) and entry.is_file()
+
+
 def _image_files(scan: Scan, folder: Path) -> list[str]:
     """The images in it. A folder among them is refused at once: this is no data folder, or not one of its levels."""
     names = []
     for entry in scan.entries(folder):
         if entry.is_dir():
             raise DataError(f"{folder} holds the folder {entry.name}, so it is not the folder of a class; {FORM}")
-        if is_picture(Path(entry.name)) and _is_inside(scan, entry) and entry.is_file():
+        if _is_image(scan, entry):
             names.append(entry.name)
     return names
 

@@ -24,6 +24,12 @@ def matched(data: Images, names: Sequence[str]) -> Images:
     if not data.has_labels or not data.classes or not names:
         return data
     places = {_plain(name): place for place, name in enumerate(names)}
+    wanted = {_plain(name) for name in data.classes}
+    if twins := [name for place, name in enumerate(names) if _plain(name) in wanted and places[_plain(name)] != place]:
+        raise ClassesError(
+            f"the model has two classes with the name {twins[0]}, so that it is not clear which of them {data.name} "
+            "means. Give the model's classes other names, or say that the labels are the model's numbers"
+        )
     if others := [name for name in data.classes if _plain(name) not in places]:
         raise ClassesError(
             f"{data.name} has classes that the model does not know by name: {_some(others)}. "

@@ -99,9 +99,7 @@ def target_of(name: str | None, out: Path) -> Target:
     return TARGETS[name]
 
 
-def write(
-    target: Target, network: Network, path: Path, options: dict[str, Any], trained_sigma: str = ""
-) -> Exported:
+def write(target: Target, network: Network, path: Path, options: dict[str, Any], trained_sigma: str = "") -> Exported:
     """Write the network, which was trained under this noise; SettingsError at options that are not the target's."""
     for name in options:
         if name not in target.options:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from intrs.training.recipe import derive_key
+from intrs.exact import derive_key
 from intrs.votes import Samples, noisy_images
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from intrs.exact import parse_count, parse_seed
 from intrs.files import check_new, write_whole
 from intrs.progress import reporting
+from intrs.request import parse_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,8 @@ def quantize(
     pixels: Literal["auto", "unit", "byte"] = "auto",
     mean: str | Sequence[Number] = "",
     std: str | Sequence[Number] = "",
+    names: str | Sequence[str] = (),
+    by_number: bool = False,
     threads: Count = 0,
     overwrite: bool = False,
     progress: Shown = None,
@@ -92,18 +95,22 @@ def quantize(
     """Quantize a float network to int8 for noise of this sigma, and check it against the float one.
 
     model is a float ONNX file, the name of a float network that ships, a `torch.nn.Module` or an exported program. data
-    is whatever `open_data` opens, or images without labels. Without sigma, the one that the model was trained for is
+    is whatever `open_data` opens, with labels or without. Without sigma, the one that the model was trained for is
     taken; without split, the training images if there are any. The images are divided: one part calibrates, one chooses
     among the candidates, and the rest checks; `max` bounds how many are taken in all.
 
-    pixels, mean and std say what the float network takes, as for `intrs.load`; the written file holds them. Without
-    `out` nothing is written, and the file is in `Quantized.data`. The same arguments give the same bytes.
+    pixels, mean and std say what the float network takes, as for `intrs.load`; the written file holds them. Where the
+    data's and the model's classes have names, labels are found by name; names and by_number are those of `certify`.
+    Without `out` nothing is written, and the file is in `Quantized.data`. The same arguments give the same bytes.
     """
     from intrs.quantization.pipeline import Asked, run
 
     path = None if out is None else Path(out)
     most = None if max is None else parse_count(max, "max")
-    settings = Asked(sigma, split, most, parse_seed(seed), pixels, mean, std, parse_count(threads, "threads", 0))
+    settings = Asked(
+        sigma, split, most, parse_seed(seed), pixels, mean, std, parse_names(names), by_number,
+        parse_count(threads, "threads", 0),
+    )  # fmt: skip
     if path:
         inputs = [Path(model)] if isinstance(model, str | Path) and Path(model).is_file() else []
         check_new(path, overwrite=overwrite, inputs=inputs)

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import helper
 
 from intrs.data import Images, open_data
-from intrs.errors import DataError, SettingsError
-from intrs.exact import plain
+from intrs.errors import DataError, NoSplitError, SettingsError
+from intrs.exact import derive_key, plain
 from intrs.exchange.convention import METADATA, Convention
 from intrs.exchange.modelfile import SIGMA
 from intrs.exchange.onnx.read import read_onnx
@@ -59,6 +59,8 @@ class Asked:
     pixels: str
     mean: str | Sequence[Number]
     std: str | Sequence[Number]
+    names: tuple[str, ...]
+    by_number: bool
     threads: int
 
 
@@ -96,7 +98,7 @@ class Noisy:
         return np.concatenate(list(self.batches()))
 
     def _drawn(self, i: int) -> NDArray[np.int32]:
-        samples = Samples(self.seed, int(self.images.indices[i]), 0, self.draws)
+        samples = Samples(derive_key(f"quantize {self.seed:#x}"), int(self.images.indices[i]), 0, self.draws)
         return noisy_images(self.images.images[i], self.noise, samples)
 
 
@@ -113,17 +115,15 @@ class Candidate:
 def run(model: Any, data: Any, settings: Asked, path: Path | None, progress: OnProgress | None) -> Quantized:
     """Quantize and check; nothing is written."""
     check_installed()
-    images, labelled = _open(data, settings.split)
     convention = Convention.of(settings.pixels, settings.mean, settings.std)
-    source = open_source(model, images, convention, settings.threads)
-    if labelled and images.labels.max() >= source.engine.classes:
-        raise DataError(f"label {images.labels.max()}, but {source.path} has {source.engine.classes} classes")
+    images = _open(data, settings.split)
+    source = open_source(model, images, convention, settings.threads, settings.names, settings.by_number)
     noise = Noise.discrete(settings.sigma if settings.sigma is not None else _trained(source))
-    parts = divide(images, noise, settings.seed, settings.max)
+    parts = divide(source.images, noise, settings.seed, settings.max)
     best, seen = _best(source, parts, settings.threads, progress)
     written = _file(source, best, parts["calibration"])
     network = read_onnx(path or source.path, written).network(Convention())
-    agreement, accuracy = _check(source, network, parts["check"], labelled, progress)
+    agreement, accuracy = _check(source, network, parts["check"], progress)
     return Quantized(
         path=path,
         data=written,
@@ -144,16 +144,13 @@ def run(model: Any, data: Any, settings: Asked, path: Path | None, progress: OnP
 # --- Images ----------------------------------------------------------------------------------------------------------
 
 
-def _open(data: Any, split: str | None) -> tuple[Images, bool]:
-    """The images, and whether they have labels."""
-    if isinstance(data, np.ndarray):
-        return open_data((data, np.zeros(len(data), np.int64))), False
+def _open(data: Any, split: str | None) -> Images:
     if split is not None:
-        return open_data(data, split), True
+        return open_data(data, split)
     try:
-        return open_data(data, "train"), True
-    except DataError:  # many data sets have one part alone, and what else is wrong with them is said again
-        return open_data(data), True
+        return open_data(data, "train")
+    except NoSplitError:  # many data sets have one part alone
+        return open_data(data)
 
 
 def _trained(source: Original) -> str:
@@ -267,7 +264,7 @@ def _file(source: Original, best: Candidate, calibration: Noisy) -> bytes:
 
 
 def _check(
-    source: Original, network: Network, part: Noisy, labelled: bool, progress: OnProgress | None
+    source: Original, network: Network, part: Noisy, progress: OnProgress | None
 ) -> tuple[float, dict[Literal["float", "int8"], Accuracy]]:
     """Agreement in the top class under noise, and the accuracy of both networks."""
     noisy = [
@@ -276,7 +273,7 @@ def _check(
     ]
     floats, integers = (np.concatenate(side) for side in zip(*noisy, strict=True))
     agreement = float((floats == integers).mean())
-    if not labelled:
+    if not part.images.has_labels:
         return agreement, {}
     blocks = [
         (source.engine(block.astype(np.float32)).argmax(1), network.predict(block)) for block in part.images.blocks()

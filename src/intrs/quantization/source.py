@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from intrs.errors import DataError, IntrsError, ModelError, SettingsError
+from intrs.data.matching import matched
+from intrs.errors import IntrsError, ModelError, SettingsError
 from intrs.exchange.convention import METADATA, USUAL, Convention
 from intrs.exchange.onnx.operators import OPERATORS
 from intrs.exchange.onnx.read import BEFORE_LAYOUT, TAIL, OnnxFile, read_onnx
@@ -26,9 +27,12 @@ from intrs.exchange.onnx.tensors import to_array
 from intrs.exchange.openfile import open_file
 from intrs.exchange.refusal import TRANSFORMER, Refusal, refusals_of
 from intrs.float_engine import engine_of
+from intrs.job import check_fit, known_names
 from intrs.model import open_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from intrs.data import Images
@@ -52,6 +56,7 @@ class Original:
     engine: FloatEngine  # the network as it was given
     pixel_scale: str  # unit or byte
     trained_sigma: str
+    images: Images  # with the model's numbers for labels
     before: frozenset[str]  # nodes that only normalise the image: part of the input quantiser
 
     @property
@@ -71,42 +76,49 @@ def check_installed() -> None:
         raise IntrsError("quantizing needs ONNX Runtime: pip install 'intrs[quantize]'")
 
 
-def open_source(model: Any, data: Images, convention: Convention, threads: int) -> Original:
-    """The float network that a path, a name or a PyTorch module stands for. Raises ModelError."""
-    file, trained_sigma = _file(model, data.image_shape)
+def open_source(
+    model: Any, data: Images, convention: Convention, threads: int, names: Sequence[str] = (), by_number: bool = False
+) -> Original:
+    """The float network that a path, a name or a PyTorch module stands for. Raises ModelError.
+
+    Labels are found by name where the data's classes and the model's have names, unless they are said to be numbers.
+    """
+    file, trained_sigma, own_names = _file(model, data.image_shape)
     if file.is_quantized:
         raise ModelError(f"{file.path}: it is quantized already; certify it as it is, or give the float file")
     with refusals_of(file.path):
         proto = _inside(file, data.image_shape)
     file = read_onnx(file.path, proto.SerializeToString())
+    data = data if by_number else matched(data, names or own_names)
     scale = _pixel_scale(file, convention, data)
     convention = replace(convention, scale=scale)  # type: ignore[arg-type]
     engine = engine_of(file, convention, threads)
-    _check_size(file.path, engine.input_shape, data.image_shape)
+    known_names(engine, names, own_names)
+    check_fit(engine, data, str(file.path))
     if misfit := convention.misfit(engine.input_shape[2]):
         raise SettingsError(f"{file.path}: {misfit}")
     with refusals_of(file.path):
         proto = _optimised(file.path, _normalised(proto, convention, engine.input_shape[2]))
         _complete(proto)
         _check_operators(proto)
-    return Original(file.path, proto, engine, scale, trained_sigma, _before_layers(proto))
+    return Original(file.path, proto, engine, scale, trained_sigma, data, _before_layers(proto))
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
 
 
-def _file(model: Any, image_shape: Shape) -> tuple[OnnxFile, str]:
-    """The float file, and the sigma for which its network was trained, if that is known."""
+def _file(model: Any, image_shape: Shape) -> tuple[OnnxFile, str, tuple[str, ...]]:
+    """The float file; the sigma for which its network was trained and the names of its classes, if they are known."""
     torch = sys.modules.get("torch")  # who has a module has imported it
     if torch is not None and isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
-        return read_onnx(Path(type(model).__name__), _exported(model, image_shape)), ""
+        return read_onnx(Path(type(model).__name__), _exported(model, image_shape)), "", ()
     opened = open_model(model)
     if opened.path is None:
         raise ModelError("a Network is quantized already; give a float ONNX file or a PyTorch module")
     file = open_file(opened.path)
     if not isinstance(file, OnnxFile):
         raise ModelError(f"{file.path}: quantizing is for float ONNX files; certify this file as it is")
-    return file, opened.trained_sigma
+    return file, opened.trained_sigma, opened.class_names
 
 
 def _exported(model: Any, image_shape: Shape) -> bytes:
@@ -153,12 +165,6 @@ def _fix_size(proto: onnx.ModelProto, name: str, image_shape: Shape) -> None:
         raise Refusal("its input is (batch, height, width, channels); quantizing needs the channels second")
 
 
-def _check_size(path: Path, wanted: Shape, given: Shape) -> None:
-    if wanted != given:
-        takes, are = (" x ".join(map(str, shape)) for shape in (wanted, given))
-        raise DataError(f"{path} takes images of {takes} (height, width, channels), and these are {are}")
-
-
 # --- Pixels ----------------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +182,8 @@ def _pixel_scale(file: OnnxFile, convention: Convention, data: Images) -> str:
 
 def _advice(file: OnnxFile, data: Images) -> str:
     """How many clean images it gets right under each of the usual conventions."""
+    if not data.has_labels:
+        return "Give pixels, and mean and std if it wants them"
     taken = data.subset(np.linspace(0, len(data) - 1, min(len(data), TRIED)).astype(np.int64))
     images = np.asarray(taken.images).astype(np.float32)
     lines = []

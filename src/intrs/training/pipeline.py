@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from intrs.data import open_data
+from intrs.exact import derive_key
 from intrs.training import Trained, architectures, card, checkpoint, engine, evaluate, pretrained, sources
 from intrs.training.architectures import Task
 from intrs.training.batches import hold_out
 from intrs.training.checkpoint import Checkpoint
-from intrs.training.recipe import EPOCHS_AFTER_START, Recipe, derive_key
+from intrs.training.recipe import EPOCHS_AFTER_START, Recipe
 from intrs.training.state import RESULTS, write_json
 
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ Nothing here needs PyTorch, and importing it is quick: the command line takes it
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import SettingsError
-from intrs.exact import parse_fraction, plain, shown
+from intrs.exact import derive_key, parse_fraction, plain, shown
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -236,11 +235,6 @@ def stored_fault(recipe: Any) -> str | None:
             return None
         recipe = start.get("recipe") if isinstance(start, dict) else None
     return "a recipe is missing"
-
-
-def derive_key(text: str) -> int:
-    """256 bits from a text, apart from all seeds that people choose."""
-    return int.from_bytes(hashlib.sha256(f"intrs train: {text}".encode()).digest(), "little")
 
 
 def _is_number(value: object) -> bool:
