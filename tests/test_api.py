@@ -88,6 +88,14 @@ def test_models_and_data_as_people_have_them(here: Path) -> None:
         ({"kernels": 5}, "kernels: expected text"),
         ({"max": 0}, "max: expected a positive integer"),
         ({"first": 99}, "first = 99 is beyond them"),
+        ({"adaptive": "no"}, "adaptive: expected True or False, got 'no'"),
+        ({"names": 5}, "names: expected the names of classes in a list, got 5"),
+        ({"bound": np.array(["sound"])}, "bound: choose from sound, paper"),
+        ({"out": 5}, "out: expected the path of a file, got 5"),
+        ({"twice": "1%"}, "twice compares the nodes of a cluster"),
+        ({"twice": "-5"}, "twice, a share of the work, must lie between 0 and 100%"),
+        ({"workers": "node"}, "workers = 'node' is for a cluster"),
+        ({"fit": 32}, "fit: "),
     ],
 )
 def test_wrong_settings_get_a_sentence(here: Path, settings: dict[str, Any], words: str) -> None:
@@ -321,6 +329,7 @@ def test_a_callable_that_returns_nan_or_no_numbers_is_refused(score: Any) -> Non
         ({"noise": "continuous"}, "continuous noise is not for integer networks"),
         ({"classes": 7}, "the network has 5"),
         ({"kernels": 3}, "kernels: expected the name"),
+        ({"base": len, "classes": "ten"}, "classes: expected a positive integer, got 'ten'"),
     ],
 )
 def test_a_wrong_smoothed_classifier_is_refused(wrong: dict[str, Any], words: str) -> None:
@@ -336,10 +345,45 @@ def test_wrong_addresses_get_a_sentence() -> None:
             smooth.certify(IMAGES[0], n=100, index=wrong)  # type: ignore[arg-type]
     with pytest.raises(intrs.SettingsError, match="fewer indices than images"):
         list(smooth.certify_all(IMAGES, n=100, indices=[1]))
+    with pytest.raises(intrs.SettingsError, match="indices: expected one whole number per image, got 5"):
+        list(smooth.certify_all(IMAGES, n=100, indices=5))  # type: ignore[arg-type]
     with pytest.raises(intrs.SettingsError, match="count: expected an integer"):
         intrs.Samples(1, 0, 0, None)  # type: ignore[arg-type]
     with pytest.raises(intrs.SettingsError, match="expected a Noise and Samples"):
         intrs.votes.count(NET, IMAGES[0], smooth.noise, 100)  # type: ignore[arg-type]
+
+
+def test_paths_that_are_none(here: Path) -> None:
+    with pytest.raises(intrs.SettingsError, match="results: expected the path of a file, got None"):
+        intrs.read(None)  # type: ignore[arg-type]
+    with pytest.raises(intrs.SettingsError, match="results: expected the path of a file, got None"):
+        intrs.verify(None)  # type: ignore[arg-type]
+    with pytest.raises(intrs.SettingsError, match="out: expected the path of a file, got None"):
+        intrs.export("tiny.onnx", None)  # type: ignore[arg-type]
+    with pytest.raises(intrs.SettingsError, match="parts: expected the files of a run, got None"):
+        intrs.merge(None, "all.tsv")  # type: ignore[arg-type]
+
+
+def test_one_radius_is_as_good_as_a_list() -> None:
+    smooth = intrs.Smooth(NET, sigma=0.25, seed=1)
+    one: Any = smooth.certify(IMAGES[0], n=200, radii=0.25)  # type: ignore[arg-type]
+    assert one == smooth.certify(IMAGES[0], n=200, radii=[0.25]) == smooth.certify(IMAGES[0], n=200, radii="0.25")
+
+
+def test_modules_and_tensors_of_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(intrs.ModelError, match=r"a PyTorch module takes tensors, .* intrs\.quantize the module"):
+        intrs.Smooth(torch.nn.Flatten(), sigma=0.25)
+    weight = torch.ones(3, requires_grad=True)
+    smooth = intrs.Smooth(lambda batch: weight * torch.tensor([1.0, 3, 2]).repeat(len(batch), 1), sigma=0.25)
+    assert smooth.certify(IMAGES[0], n=100).label == 1
+
+
+def test_a_part_or_the_results_of_one_can_be_merged(here: Path) -> None:
+    parts = [intrs.certify("tiny.onnx", "tiny.npz", shard=f"{k}/2", out=f"{k}.tsv", seed=1, n=100) for k in (1, 2)]
+    merged = intrs.merge(parts, "all.tsv")
+    assert merged.rows == intrs.merge(["1.tsv", "2.tsv"], "again.tsv").rows
+    assert intrs.merge("all.tsv", "copy.tsv").rows == merged.rows
 
 
 def test_tensors_are_images_too() -> None:

@@ -561,6 +561,9 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --adaptive --precision 1% --give-up .1", "give_up is for radii"),
         ("tiny.onnx tiny.npz --adaptive --give-up 1", "probability of giving up"),
         ("tiny.onnx tiny.npz --adaptive --give-up .1 --form two", "one-class form only"),
+        ("tiny.onnx tiny.npz --names nowhere.txt", "nowhere.txt: no such file; give names with commas"),
+        ("tiny.npz tiny.onnx", "perhaps images, which intrs does not read as a model: the model comes first"),
+        ("tiny.onnx tiny.npz --twice 1%", "twice compares the nodes of a cluster"),
         ("silent.onnx tiny.npz", "does not say for which noise it was trained; give sigma"),
         ("cheating.onnx tiny.npz", "sigma must lie between"),
     ],
@@ -823,6 +826,9 @@ def test_export(intrs: Intrs, here: Path) -> None:
 
     assert intrs("export", "tiny.onnx", "-o", "tiny.tosa")[0] == 0
     assert (here / "tiny.tosa").read_bytes() == to_tosa(load(here / "tiny.onnx"))
+    save_model(here / "silent.onnx", sigma=None)
+    out = intrs("export", "silent.onnx", "-o", "tiny.tflite")[1]
+    assert "To certify the file: intrs certify tiny.tflite DATA --sigma S\n" in out
     code, _, err = intrs("export", "tiny.onnx", "-o", "tiny.tosa")
     assert code == 2
     assert "tiny.tosa exists" in err

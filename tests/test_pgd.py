@@ -570,6 +570,7 @@ def test_the_classical_method(intrs: Intrs, here: Path, quantized: bool) -> None
         ("attack tiny.onnx tiny.npz a --eps 0.1,0.1", "names a radius twice"),
         ("attack tiny.onnx tiny.npz a --eps 0.1,x", "eps: expected a number"),
         ("attack tiny.onnx tiny.npz a --eps -1", "must lie between 0 and 1000"),
+        ("attack tiny.onnx tiny.npz a --norm linf --eps 8", "between 0 and 1, not 8; 8 pixel levels are 8/255"),
         ("attack tiny.onnx tiny.npz a --sigma 9", "sigma must lie between"),
         ("attack tiny.onnx tiny.npz a --alpha 2", "alpha must lie between"),
         ("attack tiny.onnx nothing.npz a", "no such file or folder"),

@@ -643,6 +643,7 @@ def test_large_and_grey_images_are_thinned() -> None:
         (["none.tsv"], "No such file"),
         (["r.tsv", "-o", "there.html"], "there.html exists; choose another name, or ask to overwrite"),
         (["r.tsv", "-o", "no/where.html"], "there is no folder no"),
+        (["r.tsv", "-o", ".", "--overwrite"], ". is a folder; choose the name of a file"),
         (["r.tsv", "--data", "nothing"], "nothing"),
     ],
 )
@@ -744,6 +745,8 @@ def test_results_that_are_in_no_file() -> None:
         ({"paper": "mnist"}, "paper must be one of auto, none, cifar10, caltech101, not 'mnist'"),
         ({"max_images": -1}, "max_images: expected an integer of at least 0, got -1"),
         ({"labels": ["a", "b"]}, "2 labels for 1 run"),
+        ({"labels": [None]}, "labels: expected text for every run, got None"),
+        ({"out": 5}, "out: expected the path of a file, got 5"),
         ({"data": "nothing"}, "nothing"),
         ({"out": "r.tsv", "overwrite": True}, "r.tsv is what is to be read"),
         ({"out": "r.tsv.json", "overwrite": True}, "r.tsv.json is what is to be read"),
@@ -761,6 +764,9 @@ def test_mistakes_in_a_call(
     assert "--" not in str(raised.value)
     with pytest.raises(IntrsError, match="no results to show"):
         reports.report([])
+    with pytest.raises(IntrsError, match="results: expected files of results, got None"):
+        reports.report(None)  # type: ignore[arg-type]
+    assert reports.report("r.tsv", labels="Mine", max_images=0).runs == ("Mine",)
 
 
 # --- Training --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,9 +16,9 @@ from intrs.certificate import Certifier
 from intrs.data import is_files, is_path
 from intrs.driver import joined, work
 from intrs.errors import SettingsError
-from intrs.exact import parse_percent
+from intrs.exact import parse_percent, shown
 from intrs.exchange.targets import Exported, target_of, write
-from intrs.files import check_new, check_new_folder, write_whole
+from intrs.files import as_path, check_new, check_new_folder, write_whole
 from intrs.metrics import Results
 from intrs.model import open_model
 from intrs.noise import Noise
@@ -153,10 +154,10 @@ def predict(
 def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
     model = open_model(settings["model"])
     request = kind.of(settings | {"model": model.name, "data": _names(settings["data"])})
-    path = None if settings["out"] is None else Path(settings["out"])
+    path = None if settings["out"] is None else as_path(settings["out"], "out")
     if settings["resume"] and (path is None or settings["overwrite"]):
         raise SettingsError("resume continues a file that out names; it cannot be combined with overwrite")
-    twice = parse_percent(settings["twice"], "twice") or Fraction(0)
+    twice = _share_counted_twice(settings["twice"], settings["ray"])
     job = jobs.open_job(request, model, settings["data"])
     with joined(settings["ray"], settings["workers"], job) as cluster:  # before a file is begun
         job, writer = jobs.begin(job, path, resume=settings["resume"], overwrite=settings["overwrite"])
@@ -166,6 +167,15 @@ def _run(kind: type[Certify | Predict], settings: dict[str, Any]) -> Results:
             with reporting(settings["progress"]) as report:
                 work(job, writer, report, cluster.engine(job.voter) if cluster else None, twice)
     return Results.of(path, job.run, writer.rows)
+
+
+def _share_counted_twice(twice: Number, ray: str | bool | None) -> Fraction:
+    share = parse_percent(twice, "twice") or Fraction(0)
+    if not 0 <= share <= 1:
+        raise SettingsError(f"twice, a share of the work, must lie between 0 and 100%, got {shown(twice)}")
+    if share and not ray:
+        raise SettingsError("twice compares the nodes of a cluster; ask for one with ray, or leave it out")
+    return share
 
 
 def _names(data: AnyData) -> str | tuple[str, ...]:
@@ -194,7 +204,7 @@ def verify(
     of them, drawn at random. model and data say where they are now if they were moved; files outside the folder of the
     results are opened only when they are named so.
     """
-    path = results.path if isinstance(results, Results) else Path(results)
+    path = results.path if isinstance(results, Results) else as_path(results, "results")
     if path is None:
         raise SettingsError("these results are in no file; certify with out= to have something to verify")
     opened = open_verification(
@@ -206,13 +216,21 @@ def verify(
         return opened.check(report, cluster.engine(opened.job.voter) if cluster else None)
 
 
-def merge(parts: Sequence[AnyPath], out: AnyPath, *, overwrite: bool = False) -> Results:
+def _each(parts: AnyPath | Sequence[AnyPath | Results]) -> list[AnyPath]:
+    """The files of one or several parts."""
+    if not isinstance(parts, Iterable):
+        raise SettingsError(f"parts: expected the files of a run, got {shown(parts)}")
+    listed = [parts] if isinstance(parts, str | os.PathLike | Results) else parts
+    return [path for part in listed for path in (part.paths if isinstance(part, Results) else [part])]
+
+
+def merge(parts: AnyPath | Sequence[AnyPath | Results], out: AnyPath, *, overwrite: bool = False) -> Results:
     """Put the files of parts of one run together; the result is what one run would have written, but for the times.
 
     The parts may come from different machines and kernel sets, and may overlap: then they must agree. Raises
     `UnfinishedError`, a ResultsError, if something is missing.
     """
-    path, files = Path(out), [Path(part) for part in parts]
+    path, files = as_path(out, "out"), [as_path(part, "parts") for part in _each(parts)]
     merged = results.merge(files)
     check_new(path, overwrite=overwrite, inputs=files)
     with results.create(path, merged.run, overwrite=overwrite) as writer:
@@ -245,7 +263,7 @@ def export(
     scores differ on noisy images. These are drawn from a fixed seed, or those of `data`; the noise is `sigma`, or what
     the model was trained under.
     """
-    opened, path = open_model(model), Path(out)
+    opened, path = open_model(model), as_path(out, "out")
     chosen = target_of(target, path)
     if chosen.folder:
         check_new_folder(path, chosen.folder, overwrite=overwrite)

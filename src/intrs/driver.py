@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from intrs import results
 from intrs.engines import AUTOMATIC, Cluster, Desk, Threads, cores
 from intrs.errors import ResultsError, SettingsError
+from intrs.exact import shown
 from intrs.network import Network
 from intrs.progress import Progress
 from intrs.results import Kept
@@ -290,6 +291,8 @@ def local_engine(job: Job) -> Engine:
 def joined(ray: str | bool | None, workers: Workers, *jobs: Job) -> AbstractContextManager[Cluster | None]:
     """The cluster that was asked for, which is left in the end; None for the threads of this process."""
     if ray is None or ray is False:
+        if workers != "core":
+            raise SettingsError(f"workers = {shown(workers)} is for a cluster; ask for one with ray, or leave it out")
         return nullcontext()
     if not all(job.run.noise.on_integers for job in jobs):
         raise SettingsError("a cluster counts integer networks; continuous noise in floats would differ by machine")

@@ -12,13 +12,14 @@ import fcntl
 import os
 import stat
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
-from intrs.errors import IntrsError, ResultsError
+from intrs.errors import IntrsError, ResultsError, SettingsError
+from intrs.exact import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 AnyPath = str | os.PathLike[str]
 SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
@@ -65,6 +66,13 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
                 raise OSError(errno.EINVAL, f"damaged, or not packed by xz ({error})") from None
 
 
+def as_path(value: AnyPath, name: str) -> Path:
+    """The path that a setting of this name holds."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise SettingsError(f"{name}: expected the path of a file, got {shown(value)}")
+    return Path(value)
+
+
 def read_bounded(path: Path, most: int, kind: type[IntrsError] = ResultsError) -> bytes:
     """The bytes of a regular file of any origin, refused if there are more than `most`."""
     with named(path, "read", kind), open_regular(path) as file:
@@ -79,6 +87,8 @@ def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = (
     if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
         raise ResultsError(f"{path} is what is to be read; choose another name")
     if path.exists() and not (overwrite and path.is_file()):
+        if path.is_dir():
+            raise ResultsError(f"{path} is a folder; choose the name of a file")
         raise ExistsError(f"{path} exists; choose another name, or ask to overwrite the file")
     if not path.parent.is_dir():
         raise ResultsError(f"{path}: there is no folder {path.parent}")

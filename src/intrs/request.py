@@ -92,7 +92,7 @@ class Request:
 def _settled(name: str, value: Any) -> Any:
     """A value in its one way of writing; SettingsError if it cannot be one."""
     if name in CHOICES:
-        if value not in CHOICES[name]:
+        if not isinstance(value, str) or value not in CHOICES[name]:
             raise SettingsError(f"{name}: choose from {', '.join(filter(None, CHOICES[name]))}, got {shown(value)}")
         return value
     if name in LEAST:
@@ -100,7 +100,7 @@ def _settled(name: str, value: Any) -> Any:
     if name in EXACT:
         return _exact(name, value)
     if name in LISTS:
-        return tuple(_exact(name, part) for part in _parts(value, name))
+        return tuple(_exact(name, part) for part in parse_parts(value, name))
     if name in TEXTS:
         return _text(name, value)
     if name == "names":
@@ -124,7 +124,8 @@ def _exact(name: str, value: Any) -> str:
     return text
 
 
-def _parts(value: Any, name: str) -> list[Any]:
+def parse_parts(value: Any, name: str) -> list[Any]:
+    """One or several numbers, of a list or of text with commas."""
     if isinstance(value, str):
         return value.split(",")
     try:
@@ -136,7 +137,7 @@ def _parts(value: Any, name: str) -> list[Any]:
 def _text(name: str, value: Any) -> str:
     """Text, or what names a file; mean and std may be given as numbers."""
     if name in ("mean", "std") and not isinstance(value, str):
-        return ",".join(str(parse_fraction(part, name)) for part in _parts(value, name))
+        return ",".join(str(parse_fraction(part, name)) for part in parse_parts(value, name))
     if not isinstance(value, str):
         raise SettingsError(f"{name}: expected text, got {shown(value)}")
     return value

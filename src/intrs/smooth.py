@@ -6,6 +6,7 @@ that were kept can be judged again under another alpha or bound.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from intrs.adaptive import GIVE_UP, Stages, next_look
 from intrs.certificate import Abstained, Certified, Certifier, parse_alpha, prediction_passes
 from intrs.errors import DataError, IntrsError, ModelError, SettingsError
-from intrs.exact import Count, Number, parse_count, parse_seed
+from intrs.exact import Count, Number, parse_count, parse_seed, shown
 from intrs.network import Network
 from intrs.noise import Noise
 from intrs.progress import Progress
-from intrs.request import Certify, Predict
+from intrs.request import Certify, Predict, parse_parts
 from intrs.votes import SELECTION, Classifier, Samples, Votes, check_image, content_index, count
 
 if TYPE_CHECKING:
@@ -98,6 +99,12 @@ class Smooth:
         if not callable(base) and not isinstance(base, Network):
             got = type(base).__name__
             raise ModelError(f"expected a Network or a callable that classifies images, got {got}; load a file first")
+        if _is_module(base):
+            raise ModelError(
+                "a PyTorch module takes tensors, and intrs calls its classifier with NumPy arrays (batch, height, "
+                "width, channels): pass a function that converts them, or intrs.quantize the module"
+            )
+        classes = None if classes is None else parse_count(classes, "classes")
         if isinstance(base, Network) and classes not in (None, base.classes):
             raise SettingsError(f"classes = {classes}, but the network has {base.classes}; leave classes out")
         settle = object.__setattr__
@@ -137,7 +144,8 @@ class Smooth:
         pixels, n0, n = check_image(image), parse_count(n0, "n0"), parse_count(n, "n")
         certifier = self.certifier(pixels.size, n, alpha)  # refuses wrong settings before anything is sampled
         at = content_index(pixels) if index is None else index
-        if len(radii) or precision is not None:
+        radii = parse_parts(radii, "radii")
+        if radii or precision is not None:
             stages = Stages.of(n, radii, precision, give_up)
             stages.rules(certifier)  # refuses too
             return self._certify_adaptively(pixels, at, n0, certifier, stages, progress)
@@ -186,6 +194,8 @@ class Smooth:
         pixels: Any = images if data is None else data.images
         if not isinstance(pixels, Iterable):
             raise DataError(f"expected images one after another, got {type(pixels).__name__}")
+        if known is not None and not isinstance(known, Iterable):
+            raise SettingsError(f"indices: expected one whole number per image, got {shown(known)}")
         places = iter(known) if known is not None else repeat(None)
         for image in pixels:
             index = next(places, False)
@@ -326,3 +336,8 @@ def judge_prediction(sampled: Votes, dimension: int, alpha: Fraction) -> Predict
     if prediction_passes(n_a, n_b, alpha - sampled.noise.tau(sampled.count, dimension)):
         return Predicted(sampled.top, n_a, sampled.count, alpha)
     return Abstained(n_a, sampled.count, alpha, f"{n_a} against {n_b} votes is too close to call at alpha {alpha}")
+
+
+def _is_module(base: object) -> bool:
+    torch = sys.modules.get("torch")  # who has a module has imported it
+    return torch is not None and isinstance(base, torch.nn.Module)

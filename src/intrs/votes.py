@@ -287,9 +287,11 @@ def _callable_votes(
 def _labels(answer: Any, size: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """What a callable returned, as labels and the number of classes."""
     try:
-        array = np.asarray(answer)
+        array = np.asarray(answer.detach() if hasattr(answer, "detach") else answer)  # a tensor may ask for gradients
     except ValueError:
         raise ModelError("the classifier returned lists of different lengths; return one array") from None
+    except Exception as error:  # of another library, such as a tensor on a GPU
+        raise ModelError(f"the classifier returned what is no array: {error}") from None
     if classes in (None, 1) and array.ndim == 2 and array.shape[1] == 1:
         raise ModelError(
             "the classifier returns one score per image, which would be one class that always wins; "

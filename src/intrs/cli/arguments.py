@@ -685,8 +685,12 @@ def _names(text: str) -> str | list[str]:
     """Names with commas between them, or the lines of a file."""
     from intrs.files import read_bounded
 
-    if "," in text or not Path(text).is_file():
+    if "," in text:
         return text
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(
+            f"{text}: no such file; give names with commas between them, or a file of them"
+        )
     try:
         return [line.strip() for line in read_bounded(Path(text), 4 * MOST_NAMES).decode().splitlines() if line.strip()]
     except (IntrsError, OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from intrs.cli.screen import print_table, show, table
+from intrs.cli.screen import complain, print_table, show, table
 from intrs.cli.start import INTERRUPTED
 from intrs.data.known import KNOWN, DataSet, data_sets
 from intrs.data.store import VARIABLE, DamagedError, data_folder, fetch, is_present
@@ -27,7 +27,10 @@ def data(args: Namespace) -> int:
         _list(args.to or data_folder())
         return 0
     try:
-        _describe(fetch(args.name, args.source, args.to, args.overwrite, progress=args.progress))
+        fetched = fetch(args.name, args.source, args.to, args.overwrite, progress=args.progress)
+        _describe(fetched)
+        if fetched.already and args.source:
+            complain(f"{args.name} was here already, so {args.source} was not read; --overwrite replaces what is here")
     except KeyboardInterrupt:
         print("intrs: stopped; the same command continues", file=sys.stderr)
         return INTERRUPTED

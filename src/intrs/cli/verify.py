@@ -26,7 +26,8 @@ def verify(args: Namespace) -> int:
     try:
         found = api.verify(args.results, **settings, progress=args.progress, on_start=_announce)
     except MovedError as error:
-        raise ResultsError(f"{error}\n--model and --data say where the model and the data are now") from None
+        where = "\n--model and --data say where the model and the data are now"
+        raise ResultsError(f"{error}{'' if args.model and args.data else where}") from None
     args.answer = {"results": str(args.results), "verified": bool(found), "says": str(found)}
     if found:
         say(str(found))

@@ -149,11 +149,18 @@ def _bound(job: Job) -> str:
     return f"{name}, {FORMS[certifier.form]}"
 
 
+def _looks(looks: Sequence[int]) -> str:
+    """How often the votes are looked at, and when."""
+    if len(looks) == 1:
+        return f"1 look after {looks[0]:,} samples"
+    return f"{len(looks)} looks after {looks[0]:,} to {looks[-1]:,} samples"
+
+
 def _adaptive_prospects(rule: Rule, job: Job) -> list[tuple[str, str]]:
     looks, largest = rule.schedule.looks, rule.largest()
     best = Certified(0, largest or 0, rule.caps[-1], rule.caps[-1], job.run.alpha).radius_text(3, up=True)
     words = [
-        ("rule", f"{rule.name}, {len(looks)} looks after {looks[0]:,} to {looks[-1]:,} samples"),
+        ("rule", f"{rule.name}, {_looks(looks)}"),
         ("bound", _bound(job)),
     ]
     if isinstance(rule, SpendingRule):

@@ -42,12 +42,12 @@ def _list(cards: dict[str, dict[str, Any]]) -> None:
             card["recipe"]["sigma"] or NOTHING,
             f"{zoo.model_path(name).stat().st_size / 1000:,.0f}",
             _noisy(card),
-            *_most_thorough(card),
+            *_certified_at(card),
         )
     print_table(made)
     print("noisy: % of test images that it gets right in integers, one draw of noise each")
-    print("r=R: % classified correctly and certified at radius R or more")
-    print("n: samples per image, at most; of several runs, the one with most; -: no run")
+    print(f"r=R: % of {zoo.DEFAULT_DATA} classified correctly and certified at radius R or more")
+    print("n: samples per image, at most; -: no run in integers. The cards have more runs")
     for name, card in cards.items():
         print(f"\n{name}" + (" (the default)" if name == zoo.DEFAULT_MODEL else ""))
         show("data", card["data"]["name"])
@@ -63,12 +63,13 @@ def _noisy(card: dict[str, Any]) -> str:
     return NOTHING if found is None else f"{100 * found:.1f}"
 
 
-def _most_thorough(card: dict[str, Any]) -> list[str]:
-    """Samples per image and shares at the listed radii, by the run with most samples and, of those, most images."""
+def _certified_at(card: dict[str, Any]) -> list[str]:
+    """Samples per image and shares at the listed radii, by the run with most samples; all on the images that ship."""
     runs = [run for run in card.get("certified") or [] if run["noise"] != "continuous"]
+    runs = [run for run in runs if run["data"] == zoo.DEFAULT_DATA]
     if not runs:
         return [NOTHING] * (1 + len(LISTED_RADII))
-    run = max(runs, key=lambda run: (int(run["n"]), int(run["images"])))
+    run = max(runs, key=lambda run: int(run["n"]))
     return [f"{run['n']:,}", *(_share_at(run, radius) for radius in LISTED_RADII)]
 
 

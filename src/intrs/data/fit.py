@@ -49,6 +49,8 @@ class Fit:
         """Of "resize" or "crop" for images of this shape, or of "resize:32x32x3"; None for nothing."""
         if not text:
             return None
+        if not isinstance(text, str):
+            raise SettingsError(f"fit: choose from {', '.join(HOW)}, got {shown(text)}")
         how, _, size = text.partition(":")
         found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})x([13])", size)
         sides = tuple(map(int, found.groups())) if found else (shape if not size else None)

@@ -44,6 +44,7 @@ class Fetched:
     dataset: DataSet
     root: Path  # the data folder
     splits: dict[str, Images]
+    already: bool = False  # whether it was there, so that nothing was fetched
 
     @property
     def folder(self) -> Path:
@@ -105,10 +106,10 @@ def fetch(
     dataset, root = known.to_fetch(name), data_folder() if to is None else Path(to)
     with _data_errors(root):
         _clear_away(name, root)
-        if overwrite or not is_present(name, root):
+        if not (already := not overwrite and is_present(name, root)):
             with reporting(progress) as report:
                 _provide(dataset, None if source is None else Path(source), root, report)
-        return Fetched(dataset, root, {split: load(name, split, root) for split in SPLITS})
+        return Fetched(dataset, root, {split: load(name, split, root) for split in SPLITS}, already)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def sample(network: Network, data: AnyData | None = None, sigma: Number | None =
     """Images of data, or pictures drawn from a fixed seed, with rounded Gaussian noise of this sigma."""
     rng = np.random.default_rng(SEED)
     count = min(MOST_IMAGES, max(FEWEST_IMAGES, MOST_WORK // max(1, network.native.multiply_adds())))
-    deviation = Fraction(0) if sigma in (None, "", 0, "0") else parse_sigma(sigma)  # type: ignore[arg-type]
+    deviation = Fraction(0) if sigma in (None, "", 0, "0") else parse_sigma(sigma)
     pixels = _pictures(rng, count, network.input_shape) if data is None else _images(data, count, network.input_shape)
     noise = np.rint(rng.normal(0, 255 * float(deviation), pixels.shape)).astype(np.int32)
     name = f"{'pictures from a fixed seed' if data is None else 'images of the data'}, sigma {float(deviation):g}"

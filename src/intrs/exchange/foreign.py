@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 EXPORT = "export the model in PyTorch with torch.onnx.export, then quantize the ONNX file (docs/onnx.md)"
 CONVERT = "convert it in TensorFlow with tf.lite.TFLiteConverter and full integer quantisation (docs/tflite.md)"
+DATA = "as a model: the model comes first, then the data"
 LOOK = 2**16  # bytes at each end of a file in which names of a ZIP archive are looked for
 SAFETENSORS_LENGTH = 8
 MOST_HEADER = 10**8
@@ -35,6 +36,8 @@ def _is_safetensors(data: bytes) -> bool:
 
 
 FORMATS = (
+    Foreign("an .npz file of NumPy, perhaps images", _zipped(b".npy"), DATA),
+    Foreign("an image", lambda data: data.startswith((b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8")), DATA),
     Foreign("a TorchScript archive", _zipped(b"constants.pkl", b"code/"), EXPORT),
     Foreign("an exported program of PyTorch (.pt2)", _zipped(b"archive_format"), EXPORT),
     Foreign("a PyTorch checkpoint, which would have to be unpickled", _zipped(b"data.pkl"), EXPORT),
@@ -61,6 +64,8 @@ FORMATS = (
 def advice(data: bytes) -> str:
     """What a file is that cannot be read, and what to do; empty if it is none that is known."""
     found = next((known for known in FORMATS if known.recognises(data)), None)
+    if found and found.advice == DATA:
+        return f"it is {found.what}, which intrs does not read {DATA}"
     return f"it is {found.what}, which intrs does not read; {found.advice}" if found else ""
 
 

@@ -188,4 +188,7 @@ def _check(line: Line, channel: _Channel, thresholds: list[int], shift: int) -> 
         value = line.slope * sign * x + line.offset
         code = clamped((sign * x * channel.multiplier + channel.offset) >> shift, INT8)
         if code != clamped(half_up(value), INT8) and abs(value + HALF - round(value + HALF)) > Fraction(1, 2**12):
-            raise Refusal("the scale of the input quantiser is absurd: 32 bits cannot hold it with enough precision")
+            raise Refusal(
+                "the scale of the input quantiser is absurd: 32 bits cannot hold it with enough precision. Are mean "
+                "and std those of its input? For pixels / 255 (unit) they are fractions, for 0..255 (byte) levels"
+            )

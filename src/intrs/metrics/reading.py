@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs import results
 from intrs.errors import ResultsError
+from intrs.files import as_path
 from intrs.metrics import foreign
 from intrs.metrics.answers import Results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from intrs.results import Run
 
@@ -26,7 +27,7 @@ def read(path: str | Path) -> Results:
 
     Every line that this package shows, plots or counts has passed here.
     """
-    path = Path(path)
+    path = as_path(path, "results")
     columns = next(foreign.lines(path), "").split("\t")
     if {"radius_sq", "counts"} <= set(columns):
         return _read_ours(path)

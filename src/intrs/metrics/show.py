@@ -81,7 +81,9 @@ def _what(found: Results) -> str:
 def _data(run: Run) -> str:
     """The data's own name, without its folder."""
     sources = run.request.sources
-    return _short(Path(sources[0]).name) if len(sources) == 1 else f"{len(sources)} image files" if sources else ""
+    if not sources:
+        return "arrays"
+    return _short(Path(sources[0]).name) if len(sources) == 1 else f"{len(sources)} image files"
 
 
 def _images(found: Results) -> str:

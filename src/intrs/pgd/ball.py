@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Norm = Literal["l2", "linf"]
 NORMS: tuple[Norm, ...] = ("l2", "linf")
-LARGEST_EPS = 1000  # of the pixel range: no image is that far from another
+LARGEST_EPS: dict[Norm, int] = {"l2": 1000, "linf": 1}  # of the pixel range: no image is that far from another
 HALVINGS = 60
 
 
@@ -36,8 +36,12 @@ class Ball:
     def of(cls, norm: Norm, eps: str | float | Fraction) -> Ball:
         """The ball of a radius as it was written."""
         value = parse_fraction(eps, "eps")
-        if not 0 <= value <= LARGEST_EPS:
-            raise SettingsError(f"eps, a fraction of the pixel range, must lie between 0 and {LARGEST_EPS}, not {eps}")
+        largest = LARGEST_EPS[norm]
+        if not 0 <= value <= largest:
+            hint = f"; {eps} pixel levels are {eps}/{PIXEL_RANGE}" if largest < value <= PIXEL_RANGE else ""
+            raise SettingsError(
+                f"eps, a fraction of the pixel range, must lie between 0 and {largest}, not {eps}{hint}"
+            )
         return cls(norm, value)
 
     @classmethod

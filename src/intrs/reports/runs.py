@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import ResultsError, SettingsError
-from intrs.exact import plain
+from intrs.exact import plain, shown
 from intrs.metrics import Results, Share, check_comparable, join, read
 from intrs.metrics.show import radii_up_to
 
@@ -63,7 +64,12 @@ class Entry:
 
 def open_runs(sources: Source | Sequence[Source], names: Sequence[str] = (), *, joined: bool = False) -> list[Entry]:
     """Read the files, refuse what must not stand in one picture, and name what is left."""
+    if not isinstance(sources, str | Path | Results | Iterable):
+        raise SettingsError(f"results: expected files of results, got {shown(sources)}")
     listed = [sources] if isinstance(sources, str | Path | Results) else list(sources)
+    names = [names] if isinstance(names, str) else list(names)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise SettingsError(f"labels: expected text for every run, got {shown(odd[0])}")
     if not listed:
         raise ResultsError("there are no results to show; name at least one file")
     found = [each if isinstance(each, Results) else read(each) for each in listed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from intrs.errors import SettingsError
 from intrs.exact import parse_count
-from intrs.files import check_new, write_whole
+from intrs.files import as_path, check_new, write_whole
 from intrs.progress import reporting
 from intrs.reports.curves import open_curves
 from intrs.reports.figure import WIDTHS, check_format, figure
@@ -165,7 +166,8 @@ def _target(out: str | Path | None, results: Source | Sequence[Source], *, overw
     """Where to write, checked before any work is done: not over what is there, nor over what is to be read."""
     if out is None:
         return None
-    listed = [results] if isinstance(results, str | Path) else results
+    listed = results if isinstance(results, Iterable) and not isinstance(results, str) else [results]
     sources = [Path(each) for each in listed if isinstance(each, str | Path)]
-    check_new(Path(out), overwrite=overwrite, inputs=[each for path in sources for each in (path, sidecar_path(path))])
-    return Path(out)
+    path, inputs = as_path(out, "out"), [each for path in sources for each in (path, sidecar_path(path))]
+    check_new(path, overwrite=overwrite, inputs=inputs)
+    return path
