@@ -156,6 +156,7 @@ Ints scores(Loaded& loaded, const Array<int32_t>& images, const std::string& ker
   const auto dimension = size_t(network.dimension()), classes = size_t(network.classes());
   const size_t count = images.size() / dimension;
   check_size(images.size(), int64_t(count * dimension));
+  require(count <= SIZE_MAX / sizeof(int32_t) / classes, "too many images at once");
   Runner runner(loaded.program(kernels));
   std::vector<int32_t> values(count * classes);
   {

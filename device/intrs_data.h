@@ -16,6 +16,9 @@
 extern "C" {
 #endif
 
+/* The code relies on int having 32 bits or more; fail the build where it has fewer. */
+typedef char intrs_int_has_32_bits[sizeof(int) >= 4 ? 1 : -1];
+
 #define INTRS_FORMAT 1u
 #define INTRS_DIGEST_BYTES 32u
 #define INTRS_SELECTION ((uint64_t)1 << 63)

@@ -50,10 +50,11 @@ from intrs.certificate import Certifier, least_wins_table
 from intrs.errors import ResultsError, SettingsError
 from intrs.exchange.device import Decisions, build, folder, sizes
 from intrs.exchange.device.convs import DIRECT, LARGEST_SUM, PAIRS, TILES, can_tile, largest_sum, methods_of
-from intrs.exchange.device.decisions import Certifying, Predicting, Stopping, compressed
+from intrs.exchange.device.decisions import MOST_SAMPLES, Certifying, Predicting, Stopping, compressed
 from intrs.exchange.device.memory import plan_memory
 from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import deepest, parse_bytes
+from intrs.exchange.device.words import ConstantBlock
 from intrs.network import KINDS
 from intrs.noise import Noise
 
@@ -484,11 +485,34 @@ def test_settings_say_which_tables() -> None:
         ({"sigma": "0.25", "predict_n": 3}, "can only abstain"),
         ({"sigma": "0.25", "n": 100, "give_up": "0.5"}, "give_up is for adaptive"),
         ({"sigma": "0.25", "noise": "continuous"}, "no masses and no table"),
+        ({"sigma": "0.25", "n": 50, "n0": MOST_SAMPLES + 1}, "n0: at most 2,147,483,647 is possible"),
+        ({"sigma": "0.25", "n0": 2**32 + 100, "radii": ["0.1"]}, "n0: at most 2,147,483,647 is possible"),
+        ({"sigma": "0.25", "predict_n": MOST_SAMPLES + 1}, "predict_n: at most 2,147,483,647 is possible"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         decisions_of(tiny(), **settings)
+
+
+def test_as_many_samples_as_a_device_counts_to(driver: Driver) -> None:
+    """The largest number that settings accept is one that the runtime accepts."""
+    asked = decisions_of(tiny(), sigma="0.25", n=50, n0=MOST_SAMPLES, only="certify")
+    assert asked.certify is not None
+    assert asked.certify.n0 == MOST_SAMPLES
+    made = build(tiny(), asked)
+    assert driver.run([Open(made.data)]) == [[OK, made.plan.size]]
+
+
+@pytest.mark.parametrize("value", [-(2**31) - 1, 2**32, 2**32 + 100])
+def test_words_hold_the_number_that_was_put(value: int) -> None:
+    block = ConstantBlock(1)
+    block.words([-(2**31), -1, 2**32 - 1])
+    assert block.finish([7]).hex() == "0700000000000080ffffffffffffffff"
+    with pytest.raises(OverflowError, match=f"{value} does not fit a word of 32 bits"):
+        block.words([value])
+    with pytest.raises(OverflowError, match=f"{value} does not fit a word of 32 bits"):
+        block.finish([value])
 
 
 @pytest.mark.parametrize(

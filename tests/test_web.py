@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from browser import Browser, in_browser
+from layers import quantiser
 from random_networks import random_network
 from test_native import least_products
 from test_votes import GOLDEN, golden_base
@@ -29,6 +30,7 @@ from intrs.certificate import Certified
 from intrs.certificate.bounds import BOUNDS
 from intrs.errors import SettingsError
 from intrs.exchange import web
+from intrs.network import CodeTable, Concat, MaxPool, Network, Pad
 from intrs.noise import KINDS, Noise
 from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Samples, count
@@ -37,7 +39,7 @@ from tools import make_web
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from intrs.network import Network
+    from intrs.network import Layer
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "web"
@@ -285,6 +287,34 @@ def test_closed_while_its_workers_count(tmp_path: Path) -> None:
 
 
 @in_node
+def test_closed_while_its_workers_start(tmp_path: Path) -> None:
+    """Nobody else would end them."""
+    files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5, "workers": 2, "n": 64}
+    (found,) = ask_node(tmp_path, [{"kind": "closedEarly", **files, "options": options}])
+    closed = "the network was closed; load it again"
+    assert found == {"found": [closed] * 2, "later": closed, "started": 2, "ended": 2}
+
+
+@in_node
+def test_closed_while_this_thread_counts(tmp_path: Path) -> None:
+    files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5, "workers": 0, "n": 4000}
+    found = ask_node(tmp_path, [{"kind": "closedHere", **files, "options": options}])
+    assert found == [["the network was closed; load it again", "the network was closed"]]
+
+
+@in_node
+def test_calls_at_the_same_time_share_workers(tmp_path: Path) -> None:
+    """As many as the call that wants most asks for, whichever comes first."""
+    files, asked = small_model(tmp_path), (1, 2, 1, 2, 3)
+    calls = [{"seed": str(SEED + i), "index": 5, "n": 40, "workers": workers} for i, workers in enumerate(asked)]
+    (found,) = ask_node(tmp_path, [{"kind": "shared", **files, "calls": calls}])
+    base, noise = golden_base("resnet8-sigma0.25")[0], Noise.of("discrete", "0.25")
+    image = intrs.open_data("cifar10-500").images[8]
+    votes = [list(count(base, image, noise, Samples(SEED + i, 5, 0, 40)).counts) for i in range(len(asked))]
+    assert found == {"votes": votes, "started": max(asked), "ended": max(asked)}
+
+
+@in_node
 def test_states_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"identity": "00"}, {"sigma": "0.5"}, {"samples": 1}, {"counts": [1]}, {"counts": None}, {"selected": 7},
@@ -376,6 +406,37 @@ def test_damaged_files_and_wrong_images(tmp_path: Path) -> None:
         assert words in message, (message, words)
     (without,) = ask_node(tmp_path, [{"kind": "refused", **files}], "without-webassembly")
     assert "no WebAssembly" in without
+
+
+@in_node
+def test_first_samples_that_are_none(tmp_path: Path) -> None:
+    """Numbers that no float holds exactly would be other samples, without a word."""
+    files, firsts = small_model(tmp_path), (1.5, "x", "7", -1, True, [3])
+    job = {"kind": "firsts", **files, "firsts": firsts, "options": {"n": 1, "workers": 0}}
+    (found,) = ask_node(tmp_path, [job])
+    *words, beyond = found
+    assert [word.split(",")[0] for word in words] == ["first: expected an integer of at least 0 (from 2**53 on"] * 9
+    assert beyond == "there are no such samples"
+
+
+def network_of_gibibytes() -> Network:
+    """About a kilobyte that plans more memory than 32 bits can address: four large tensors that are all held."""
+    layers: list[Layer] = [Pad((0,), (4096, 4095, 4096, 4095), 7)]
+    layers += [CodeTable((tensor,), np.arange(-128, 128).astype(np.int8)) for tensor in (1, 2, 3)]
+    layers += [MaxPool((tensor,), (8192, 8192), (1, 1), (0, 0, 0, 0)) for tensor in (1, 2, 3, 4)]
+    return Network(quantiser(1, 1, 1), (*layers, Concat((5, 6, 7, 8))))
+
+
+@in_node
+@pytest.mark.parametrize("kernels", ["", "scalar"])
+def test_more_memory_than_can_be_addressed_is_refused(tmp_path: Path, kernels: str) -> None:
+    """Its upper bits were dropped once, and the network wrote over whatever lay there."""
+    large = network_of_gibibytes()
+    assert len(large.to_bytes()) < 2000
+    web.write_file(large, tmp_path / "large.intrs", sigma="0.25", n=20, predict_n=20)
+    loads = [{"simd": simd, "kernels": kernels} for simd in BUILDS.values()]
+    found = ask_node(tmp_path, [{"kind": "refused", "model": "large.intrs", "load": load} for load in loads])
+    assert all("the network needs too much memory" in message for message in found), found
 
 
 @in_node

@@ -23,7 +23,7 @@ export interface Network {
   readonly rules: readonly Rule[];
   /** What `predict` can be asked for. */
   readonly predictions: readonly { readonly noise: string; readonly sigma: string; readonly n: number; readonly alpha: string }[];
-  /** Ends its workers. */
+  /** Ends its workers; calls that have not been answered yet are rejected. */
   close(): void;
 }
 

@@ -63,6 +63,15 @@ function count(value, what, least, most) {
   return value;
 }
 
+// The number of a sample. Those past 2**53 are no safe integers, so they come as a BigInt.
+function sample(value) {
+  check(
+    (typeof value === "bigint" || Number.isSafeInteger(value)) && value >= 0,
+    `first: expected an integer of at least 0 (from 2**53 on, a BigInt), got ${String(value).slice(0, 40)}`,
+  );
+  return BigInt(value);
+}
+
 async function workersOf(options) {
   if (options.workers !== undefined) return count(options.workers, "workers", 0, MOST_WORKERS);
   const cores =
@@ -213,9 +222,9 @@ async function finished(run, signal) {
 
 /** Votes of each class over the samples first .. first + n - 1. */
 export async function votes(net, image, options = {}) {
-  const n = count(options.n ?? 1000, "n", 1, 2 ** 40), first = BigInt(options.first ?? 0);
+  const n = count(options.n ?? 1000, "n", 1, 2 ** 40), first = sample(options.first ?? 0);
   const limit = first < SELECTION ? SELECTION : 2n ** 64n;
-  check(first >= 0n && first + BigInt(n) <= limit, "there are no such samples");
+  check(first + BigInt(n) <= limit, "there are no such samples");
   const { units, workers, seed, index } = await begin(net, image, options);
   let counts = new Array(net.classes).fill(0);
   const fold = (_, more) => {

@@ -98,6 +98,7 @@ export class Pool {
   #idle = [];
   #queue = [];
   #local;
+  #grown = Promise.resolve();
   #closed = false;
 
   constructor(source) {
@@ -105,22 +106,38 @@ export class Pool {
   }
 
   /** Make sure that there are so many workers; returns how many there are, 0 if only this thread counts. */
-  async grow(workers) {
-    if (this.#closed) throw new IntrsError("the network was closed; load it again");
-    if (workers > 0) {
-      const missing = Math.max(workers - this.#members.length, 0);
-      const starts = Array.from({ length: missing }, () => Remote.start(this.#source));
-      for (const { status, value } of await Promise.allSettled(starts)) {
-        if (status === "fulfilled") this.#members.push(value), this.#idle.push(value);
-      }
-      if (this.#members.length) return Math.min(workers, this.#members.length);
+  grow(workers) {
+    // One call after the other, so that calls at the same time share the workers that the first one starts.
+    const grown = this.#grown.then(() => this.#grow(workers));
+    this.#grown = grown.catch(() => {});
+    return grown;
+  }
+
+  async #grow(workers) {
+    this.#checkOpen();
+    if (workers > 0) await this.#startWorkers(workers - this.#members.length);
+    if (workers === 0 || !this.#members.length) this.#local ??= await Local.start(this.#source);
+    this.#checkOpen();
+    return Math.min(workers, this.#members.length);
+  }
+
+  async #startWorkers(missing) {
+    const starts = Array.from({ length: Math.max(missing, 0) }, () => Remote.start(this.#source));
+    for (const { status, value } of await Promise.allSettled(starts)) {
+      if (status !== "fulfilled") continue;
+      if (this.#closed) value.end(); // close() could not: it was no member yet
+      else this.#members.push(value), this.#idle.push(value);
     }
-    this.#local ??= await Local.start(this.#source);
-    return 0;
+    this.#checkOpen();
+  }
+
+  #checkOpen() {
+    if (this.#closed) throw new IntrsError("the network was closed; load it again");
   }
 
   /** Votes of each class over the samples of a task, by a worker, or by this thread. */
-  count(noise, table, task, here) {
+  async count(noise, table, task, here) {
+    if (this.#closed) throw new IntrsError("the network was closed");
     if (here) return this.#local.count(noise, table, task);
     return new Promise((done, failed) => {
       this.#queue.push({ noise, table, task, done, failed });

@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "../error.h"
 #include "stages.h"
@@ -8,7 +9,8 @@
 namespace intrs {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 34;  // of a block of samples
+constexpr int64_t kMostBytes = int64_t{1} << 34;                             // of a block of samples
+constexpr int64_t kMostAtOnce = std::min<int64_t>(kMostBytes, PTRDIFF_MAX);  // of what a Runner allocates
 constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels
 
@@ -150,7 +152,8 @@ void Program::place(bool keep_all) {
     offsets.push_back(arena.place(round_up(tensors[t].row * held[t] + kAlign, kAlign), life[t]));
   }
   bytes = arena.size;
-  require(bytes <= kMostBytes && scratch <= kMostBytes, kTooLarge);
+  // A Runner takes all of it at once, as a size_t: of 32 bits in WebAssembly, which would drop the upper ones.
+  require(scratch <= kMostAtOnce && bytes <= kMostAtOnce - scratch - kAlign, kTooLarge);
 }
 
 }  // namespace intrs

@@ -17,6 +17,49 @@ async function states(api, net, image, options, enough = () => false) {
   return seen;
 }
 
+// Workers of Node behind a browser's interface, counted. They do not end at once, as real ones may not.
+async function watched(work) {
+  const { Worker: Thread } = await import("node:worker_threads");
+  const threads = [], seen = { started: 0, ended: 0, start() {}, answer() {} };
+  globalThis.Worker = class {
+    constructor(url) {
+      threads.push((this.thread = new Thread(url)));
+      seen.started += 1;
+      seen.start();
+    }
+    addEventListener(kind, take) {
+      this.thread.on(kind, (data) => {
+        take(kind === "message" ? { data } : data);
+        seen.answer();
+      });
+    }
+    postMessage(message) {
+      this.thread.postMessage(message);
+    }
+    terminate() {
+      seen.ended += 1;
+    }
+  };
+  try {
+    return await work(seen);
+  } finally {
+    delete globalThis.Worker;
+    for (const thread of threads) await thread.terminate();
+  }
+}
+
+// What WebAssembly.instantiate gives while this says so first.
+function announced(begun) {
+  const real = WebAssembly.instantiate;
+  WebAssembly.instantiate = (...given) => {
+    WebAssembly.instantiate = real;
+    begun();
+    return real.call(WebAssembly, ...given);
+  };
+}
+
+const outcome = (promise) => promise.then(() => "counted", (reason) => reason.message);
+
 const KINDS = {
   async about(api, read, job) {
     const { net } = await model(api, read, job);
@@ -71,38 +114,63 @@ const KINDS = {
     net.close();
     return { states, error, late, votes: votes.counts };
   },
-  // Closed while its workers count, in Node. They do not end at once, as real ones may not, and answer too late.
-  async closed(api, read, job) {
-    const { Worker: Thread } = await import("node:worker_threads");
-    const threads = [];
-    let closed = false, late;
-    const answered = new Promise((done) => (late = done));
-    globalThis.Worker = class {
-      constructor(url) {
-        threads.push((this.thread = new Thread(url)));
-      }
-      addEventListener(kind, take) {
-        this.thread.on(kind, (data) => {
-          take(kind === "message" ? { data } : data);
-          if (closed) late("answered");
-        });
-      }
-      postMessage(message) {
-        this.thread.postMessage(message);
-      }
-      terminate() {
-        closed = true;
-      }
-    };
-    const { net, image } = await model(api, read, job);
-    await api.votes(net, image, { ...job.options, n: 1 }); // the workers are there
-    const counting = api.votes(net, image, job.options).then(() => "counted", (reason) => reason.message);
-    await new Promise((done) => setTimeout(done, 20));
-    net.close();
-    const found = [await counting, await answered];
-    delete globalThis.Worker;
-    for (const thread of threads) await thread.terminate();
+  // Closed while its workers count, in Node: they answer too late.
+  closed(api, read, job) {
+    return watched(async (seen) => {
+      const { net, image } = await model(api, read, job);
+      await api.votes(net, image, { ...job.options, n: 1 }); // the workers are there
+      const counting = outcome(api.votes(net, image, job.options));
+      await new Promise((done) => setTimeout(done, 20));
+      const answered = new Promise((done) => (seen.answer = () => done("answered")));
+      net.close();
+      return [await counting, await answered];
+    });
+  },
+  // Closed as soon as its first worker is made, in Node, while another call waits for the workers too.
+  closedEarly(api, read, job) {
+    return watched(async (seen) => {
+      const { net, image } = await model(api, read, job);
+      const begun = new Promise((done) => (seen.start = done));
+      const counting = [1, 2].map(() => outcome(api.votes(net, image, job.options)));
+      await begun;
+      net.close();
+      const found = await Promise.all(counting), later = await outcome(api.votes(net, image, job.options));
+      return { found, later, started: seen.started, ended: seen.ended };
+    });
+  },
+  // The same where this thread counts: closed while its core is being made, and between two units.
+  async closedHere(api, read, job) {
+    const found = [];
+    for (const units of [false, true]) {
+      const { net, image } = await model(api, read, job);
+      if (units) await api.votes(net, image, { ...job.options, n: 1 }); // its core is there
+      const begun = new Promise((done) => (units ? setTimeout(done, 20) : announced(done)));
+      const counting = outcome(api.votes(net, image, job.options));
+      await begun;
+      net.close();
+      found.push(await counting);
+    }
     return found;
+  },
+  // Several calls at the same time, in Node: how many workers there are, and their votes.
+  shared(api, read, job) {
+    return watched(async (seen) => {
+      const { net, image } = await model(api, read, job);
+      const found = await Promise.all(job.calls.map((options) => api.votes(net, image, options)));
+      net.close();
+      return { votes: found.map(({ counts }) => counts), started: seen.started, ended: seen.ended };
+    });
+  },
+  // What votes() says of a first sample that is none: those that JSON has, and these.
+  async firsts(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const words = [];
+    for (const first of [...job.firsts, NaN, 2 ** 53, -1n, 2n ** 64n]) {
+      const error = await api.votes(net, image, { ...job.options, first }).catch((reason) => reason);
+      words.push(error instanceof api.IntrsError ? error.message : String(error));
+    }
+    net.close();
+    return words;
   },
   // The message of the mistake; anything but a mistake of the caller is a defect.
   async refused(api, read, job) {

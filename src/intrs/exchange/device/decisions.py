@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from intrs.exchange.device.words import ConstantBlock
     from intrs.noise import Noise
 
-MOST_SAMPLES = 2**31 - 1
+MOST_SAMPLES = 2**31 - 1  # that a device counts to: `intrs_check.c` refuses more
 HALF = 31  # bits of the upper word of numbers below 2^63
 LEAST_BUCKETS, MOST_BUCKETS = 6, 11  # bits
 FRACTION_BITS = 16  # of slope and bend

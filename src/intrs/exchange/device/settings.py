@@ -9,7 +9,7 @@ from intrs.adaptive.tables import squared
 from intrs.certificate import Certifier, least_wins, parse_alpha
 from intrs.errors import SettingsError
 from intrs.exact import parse_count, parse_fraction, plain, shown
-from intrs.exchange.device.decisions import Certifying, Decisions, Predicting, Stopping, least_votes
+from intrs.exchange.device.decisions import MOST_SAMPLES, Certifying, Decisions, Predicting, Stopping, least_votes
 from intrs.noise import Noise
 from intrs.request import Certify
 
@@ -60,7 +60,7 @@ def decisions_of(
         return Decisions(law, predict)
     dimension = _dimension(network)
     certifier = Certifier(law, dimension, Certify.n if n is None else n, alpha, bound)
-    n0 = parse_count(n0, "n0")
+    n0 = parse_count(n0, "n0", most=MOST_SAMPLES)
     radius = None if at_least is None else parse_fraction(at_least, "at_least")
     if n is not None and not radii:
         if give_up is not None:
@@ -75,7 +75,7 @@ def _dimension(network: Network) -> int:
 
 
 def _predicting(network: Network, noise: Noise, n: Count, alpha: Number) -> Predicting:
-    samples, level = parse_count(n, "predict_n"), parse_alpha(alpha)
+    samples, level = parse_count(n, "predict_n", most=MOST_SAMPLES), parse_alpha(alpha)
     level -= noise.tau(samples, _dimension(network))
     if level <= 0 or least_wins(samples, level) is None:
         raise SettingsError(

@@ -43,11 +43,18 @@ class ConstantBlock:
 
     def words(self, values: Iterable[int]) -> int:
         """Put 32-bit words, signed or not; returns their place."""
-        return self.array(np.array([value & 0xFFFFFFFF for value in values], np.uint32), "<u4")
+        return self.array(np.array([_word(value) for value in values], np.uint32), "<u4")
 
     def finish(self, header: Iterable[int]) -> bytearray:
         """All bytes behind this header, up to a multiple of 4."""
         self.align()
-        words = [value & 0xFFFFFFFF for value in header]
+        words = [_word(value) for value in header]
         struct.pack_into(f"<{len(words)}I", self._bytes, 0, *words)
         return self._bytes
+
+
+def _word(value: int) -> int:
+    """The 32 bits of a number; one that needs more would silently become another number on the device."""
+    if not -(2**31) <= value < 2**32:
+        raise OverflowError(f"{value} does not fit a word of 32 bits")
+    return value & 0xFFFFFFFF
