@@ -691,6 +691,7 @@ def test_data_that_do_not_fit() -> None:
     everything, no_c = (lambda labels: labels >= 0), (lambda labels: labels < 2)
     for train, test, changes, words in (
         (whole, some_images(classes=("a", "b", "x")), {}, "different classes (c, x)"),
+        (whole, some_images(classes=("c", "a", "b")), {}, "number their classes in different orders"),
         (cut(whole, no_c), whole, {}, "class c has no training images"),
         (cut(nameless, lambda labels: labels != 1), nameless, {}, "class 1 has no training images"),
         (cut(nameless, no_c), nameless, {}, "label 2, but there are training images of 2 classes only"),
@@ -703,6 +704,80 @@ def test_data_that_do_not_fit() -> None:
         with pytest.raises(IntrsError, match=re.escape(words)):
             check(train, test, recipe(**changes))
     check(whole, whole, recipe())
+
+
+class Opened(Exception):  # noqa: N818 (no error: training need not begin)
+    """A session that was opened."""
+
+
+def opened(*args: Any, **settings: Any) -> Any:
+    """The session of such a call, which does not train."""
+
+    def stop(session: Any) -> None:
+        raise Opened(session)
+
+    with pytest.raises(Opened) as found:
+        intrs.train(*args, **settings, on_start=stop)
+    return found.value.args[0]
+
+
+def test_labels_of_test_images_are_numbers_of_the_training_classes(tmp_path: Path) -> None:
+    room("engine")
+    (tmp_path / "x").mkdir()
+    names = {"train": ("a", "b", "c"), "test": ("c", "a", "b")}
+    for split, seed in (("train", 5), ("test", 6)):
+        pixels, labels = stripes(48, seed)
+        np.savez(tmp_path / f"x/{split}.npz", images=pixels, labels=labels, classes=np.array(names[split]))
+    session = opened(tmp_path / "x", "resnet8", tmp_path / "run", sigma=0.25, batch=16)
+    assert session.test.classes == session.train.classes == names["train"]
+    shown = [session.test.classes[label] for label in session.test.labels]
+    assert shown == [names["test"][label] for label in stripes(48, 6)[1]]
+
+
+START: dict[str, Any] = {"recipe": {"data_sha256": ""}, "weights_sha256": ""}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": "consistency", "lam": 10.0, "eta": 0.0, "copies": 2},
+        {"objective": "consistency", "lam": 0.0, "eta": 0.5, "copies": 3},
+        {"start": START, "epochs": 30},
+        {"start": START, "epochs": 0},
+        {"noise": "none", "sigma": "", "flip": False, "copies": 1},
+        {"copies": 2, "seed": 3, "hold_out": 20, "train_from": "fc"},
+    ],
+)
+def test_the_call_on_the_card_gives_the_same_recipe(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, wanted, images = room("pipeline"), recipe(**changes), some_images()
+    where = import_module("pathlib").Path
+    places = pipeline.Places("x", where("out"), "resnet8", start=where("a") if wanted.start else None)
+    call = pipeline.Session(wanted, places, images, images, None, None)._call()
+    assert call.startswith("intrs.train('stripes', 'resnet8', 'out', ")
+
+    def built(architecture: str, places: Any, epochs: int | None, settings: dict[str, Any], *_: Any) -> Any:
+        given = pipeline.default_epochs(bool(places.start)) if epochs is None else epochs
+        raise Opened(recipe(architecture=architecture, epochs=given, start=START if places.start else None, **settings))
+
+    monkeypatch.setattr(pipeline, "open_session", built)
+    with pytest.raises(Opened) as found:
+        eval(call, {"intrs": intrs})
+    assert found.value.args[0] == wanted
+
+
+def test_the_card_says_what_is_known_of_the_first_weights_and_the_device() -> None:
+    card = room("card")
+    shipped = recipe(architecture="resnet50", weights="resnet50.pth").to_json()
+    own = recipe(weights="mine.safetensors", model={"source": "a", "arguments": "", "graph": "2:x"}).to_json()
+    assert card._first_weights(recipe().to_json()) == []
+    assert card._first_weights(shipped) == ["Begins with weights of ImageNet (resnet50.pth), whose terms apply."]
+    later = {"weights": "", "start": {"recipe": own}}
+    for given in (own, later):
+        (words,) = card._first_weights(given)
+        assert "ImageNet" not in words
+        assert "mine.safetensors" in words
+    assert card._devices([{}, {}]) == {}
+    assert card._devices([{"device": "cuda"}, {}]) == {"devices": ["cpu", "cuda"]}
 
 
 def test_command_line_mistakes(data: Path, tmp_path: Path, train: Train) -> None:
@@ -791,3 +866,27 @@ def test_bfloat16_in_both_phases_but_for_the_last_epoch(tmp_path: Path) -> None:
     first, second, third = types.index(1), types.index(2), types.index(3)
     assert (set(types[:first]), set(types[second + 1 : third])) == ({low}, {full})
     assert low in types[first:second]
+
+
+@pytest.mark.parametrize(("lo", "hi", "steps"), [(0, 255, 255), (-128, 127, 127), (-255, 0, 255), (-250, 5, 250)])
+def test_steps_of_a_scale_are_finite_wherever_zero_lies(lo: int, hi: int, steps: int) -> None:
+    """By the positive codes, as before, unless the range lies below zero."""
+    quant, torch = room("quant"), import_module("torch")
+    x, scale = torch.full((1, 4), -0.013), torch.tensor(0.01, requires_grad=True)
+    quant._FakeQuant.apply(x, scale, lo, hi).sum().backward()
+    error = 0.0 if lo == 0 else 0.3  # below the range the limit itself, 0; inside it the rounding to -1
+    assert float(scale.grad) == pytest.approx(4 * error / (4 * steps) ** 0.5, rel=1e-3)
+
+
+def test_a_step_halves_a_scale_at_most() -> None:
+    engine, torch = room("engine"), import_module("torch")
+    scales = [torch.nn.Parameter(torch.tensor(value)) for value in (0.01, 0.01, 0.3)]
+    optimizer = torch.optim.SGD(scales[:2], lr=0.1, momentum=0.9, nesterov=True)
+    scales[0].grad, scales[1].grad = torch.tensor(0.5), torch.tensor(0.01)
+    before = [scale.detach().clone() for scale in scales]
+    optimizer.step()
+    kept = scales[1].detach().clone()
+    engine.bound_scales(optimizer, scales, before)
+    assert torch.equal(torch.stack(scales), torch.stack([before[0] / 2, kept, before[2]]))
+    momentum = [float(optimizer.state[scale]["momentum_buffer"]) for scale in scales[:2]]
+    assert momentum == [0.0, float(scales[1].grad)]

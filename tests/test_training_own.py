@@ -20,6 +20,8 @@ from intrs.training.recipe import Recipe
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from torch.nn.functional import elu  # noqa: E402
+
 from intrs.training import adopt, onnx_in, onnx_out, quant, sources  # noqa: E402
 from intrs.training.batches import to_input  # noqa: E402
 
@@ -196,6 +198,69 @@ def test_another_number_of_classes_is_refused(code: Path) -> None:
         adopt.adopt(net(code, "classes=5"), SHAPE, CLASSES, None)
 
 
+class Small(torch.nn.Module):  # type: ignore[name-defined, misc]
+    """A convolution, what `between` makes of it, and a classifier."""
+
+    def __init__(self, between: Any, **layers: Any) -> None:
+        super().__init__()
+        self.conv, self.between, self.fc = torch.nn.Conv2d(3, 4, 3, padding=1), between, torch.nn.Linear(4, CLASSES)
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x: Any) -> Any:
+        return self.fc(self.between(self, torch.relu(self.conv(x))).mean((2, 3)))
+
+
+def _identity(module: Any) -> str:
+    return adopt.identity(adopt.adopt(module, SHAPE, CLASSES, None))
+
+
+def _pooled(**settings: Any) -> Any:
+    return Small(lambda self, x: self.pool(x), pool=torch.nn.AvgPool2d(3, 2, 1, **settings))
+
+
+def _frozen() -> Any:
+    module = Small(lambda _, x: x * 2)
+    module.conv.weight.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda: Small(lambda _, x: x * 2), lambda: Small(lambda _, x: x * 3)),
+        (lambda: Small(lambda _, x: x + 2), lambda: Small(lambda _, x: x + 3)),
+        (lambda: Small(lambda _, x: x * 2), _frozen),
+        (_pooled, lambda: _pooled(count_include_pad=False)),
+        (_pooled, lambda: _pooled(ceil_mode=True)),
+        (lambda: Small(lambda _, x: elu(x, 0.5)), lambda: Small(lambda _, x: elu(x, 0.7))),
+    ],
+)
+def test_what_computes_something_else_has_another_identity(one: Any, other: Any) -> None:
+    """Weights do not count: each has random ones."""
+    assert _identity(one()) == _identity(one())
+    assert _identity(one()) != _identity(other())
+
+
+def test_layers_that_share_values_are_refused() -> None:
+    act = torch.nn.PReLU()
+    with pytest.raises(ModelError, match=r"act \(PReLU\) cannot be quantized: it is used twice; give each use a layer"):
+        adopt.adopt(Small(lambda self, x: self.act(self.act(x) * 2), act=act), SHAPE, CLASSES, None)
+    tied = Small(lambda self, x: self.second(x), second=torch.nn.Conv2d(4, 4, 1), third=torch.nn.Conv2d(4, 4, 1))
+    tied.between = lambda self, x: self.third(torch.relu(self.second(x)))
+    tied.third.weight = tied.second.weight
+    with pytest.raises(ModelError, match=r"second\.weight and third\.weight share their values .* of its own"):
+        adopt.adopt(tied, SHAPE, CLASSES, None)
+
+
+def test_a_buffer_may_be_used_twice() -> None:
+    from safetensors.torch import save
+
+    module = Small(lambda self, x: torch.relu(x * self.factor) * self.factor)
+    module.register_buffer("factor", torch.tensor(1.5))
+    assert save(adopt.adopt(module, SHAPE, CLASSES, None).state_dict())
+
+
 # --- Where it comes from ---------------------------------------------------------------------------------------------
 
 
@@ -256,7 +321,8 @@ def test_command_trains_an_own_architecture_and_certifies_it(
     results, card = read(tmp_path / "run/results.json"), read(tmp_path / "run/Net-sigma0.25.json")
     assert results["agreement"] >= 0.98
     assert card["command"].startswith("intrs train stripes 'mynet.py:Net(width=6)' run")
-    assert card["recipe"]["model"] | {"graph": ""} == {"source": "mynet.py:Net", "arguments": "width=6", "graph": ""}
+    hashes = {"graph": "", "first": ""}
+    assert card["recipe"]["model"] | hashes == {"source": "mynet.py:Net", "arguments": "width=6"} | hashes
     assert "tmp" not in json.dumps(card)
     network = intrs.load(tmp_path / "run/Net-sigma0.25.onnx")
     assert network.identity == results["identity"]
@@ -286,6 +352,92 @@ def test_resumed_bit_for_bit_with_dropout(code: Path, data: Path, tmp_path: Path
     assert read(whole.card)["command"].startswith("intrs.train('stripes', model=Net(...), outdir='whole', sigma='0.25'")
     with pytest.raises(IntrsError, match=r"weights_sha256: .* there"):
         intrs.train(data, model=net(code, seed=5), outdir=tmp_path / "parts", device="cpu", **SHORT)
+
+
+BRIGHT: dict[str, Any] = {"sigma": 0.25, "batch": 16, "pad": 1, "threads": 1, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def bright(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """96 training and 48 test images of 8 x 8 pixels, whose brightness is their class."""
+    root, random = tmp_path_factory.mktemp("bright"), np.random.default_rng(0)
+    for split, count in (("train", 96), ("test", 48)):
+        labels = np.arange(count) % 3
+        pixels = random.integers(0, 120, (count, 8, 8, 3)) + 60 * labels[:, None, None, None]
+        np.savez(
+            root / f"{split}.npz", images=pixels.astype(np.uint8), labels=labels, classes=np.array(["a", "b", "c"])
+        )
+    return root
+
+
+def test_scales_stay_positive(bright: Path, tmp_path: Path) -> None:
+    """Without a bound, the first steps with quantization take a scale of this network below zero."""
+    torch.manual_seed(0)
+    made = intrs.train(
+        bright,
+        model=Small(lambda _, x: x),
+        outdir=tmp_path / "x",
+        epochs=1,
+        qat_epochs=2,
+        lr=0.01,
+        qat_lr=0.01,
+        **BRIGHT,
+    )
+    assert "int8" in made.networks
+    assert made.log[-1]["loss"] < 1.5
+
+
+def test_a_range_below_zero_trains(bright: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = Small(lambda self, x: torch.relu(x + self.second(x).relu() * -1.0), second=torch.nn.Conv2d(4, 4, 1))
+    settings = BRIGHT | {"epochs": 1, "qat_epochs": 2, "lr": 0.01, "qat_lr": 0.01}
+    made = intrs.train(bright, model=module, outdir=tmp_path / "x", **settings)
+    assert "int8" in made.networks
+
+
+def test_scales_that_are_no_longer_positive_are_not_kept(
+    bright: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from intrs.training import engine
+
+    monkeypatch.setattr(engine, "bound_scales", lambda _, scales, __: [scale.data.fill_(0) for scale in scales])
+    settings = BRIGHT | {"epochs": 1, "qat_epochs": 1, "lr": 0.01}
+    with pytest.raises(SettingsError, match=r"epoch 2: .*(scale of activations is no longer positive|loss became nan)"):
+        intrs.train(bright, model=Small(lambda _, x: x), outdir=tmp_path / "x", **settings)
+    assert len(read(tmp_path / "x/state.json")["log"]) == 1
+
+
+def test_folders_of_earlier_versions_are_recognised(bright: Path, tmp_path: Path) -> None:
+    from intrs.errors import ResultsError
+    from intrs.training.state import FORMAT
+
+    recipe = Recipe(
+        "Small", "bright", "", "0.25", model={"source": "Small", "arguments": "", "graph": "0" * 64}
+    ).to_json()
+    (tmp_path / "x").mkdir()
+    state = {"format": FORMAT, "recipe": recipe, "weights_sha256": "", "log": []}
+    (tmp_path / "x/state.json").write_text(json.dumps(state))
+    with pytest.raises(ResultsError, match="begun by an earlier version of intrs"):
+        intrs.train(bright, model=Small(lambda _, x: x), outdir=tmp_path / "x", **BRIGHT)
+
+
+def test_start_and_weights_exclude_each_other(bright: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="start and weights both say what the first weights are"):
+        intrs.train(
+            bright,
+            model=Small(lambda _, x: x),
+            outdir=tmp_path / "x",
+            start=tmp_path,
+            weights=tmp_path / "w.pth",
+            **BRIGHT,
+        )
+
+
+def test_random_first_weights_are_part_of_the_recipe(code: Path, data: Path) -> None:
+    train = intrs.open_data(data, "train")
+    first, same, other = (sources.open_adopted(f"{code}:Net", None, train, seed, "", "") for seed in (1, 1, 2))
+    assert first.recorded == other.recorded
+    assert first.first_sha256 == same.first_sha256 != other.first_sha256
 
 
 def test_refused_before_training(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from torch.fx.passes.shape_prop import ShapeProp
 from intrs.errors import ModelError
 from intrs.training.graphs import Adoption, Normalization, shape_of
 from intrs.training.operators import NAMES, OPERATIONS, WHY_NOT
+from intrs.training.quant import Affine, ConvWindow, Normalize
+from intrs.training.recipe import GRAPH
 
 if TYPE_CHECKING:
     from intrs.network import Shape
@@ -35,6 +37,7 @@ def adopt(module: nn.Module, image_shape: Shape, classes: int, normalization: No
     traced = _traced(name, module, normalization.of(example) if normalization else example, classes)
     adoption = Adoption(name, traced, OPERATIONS, NAMES, WHY_NOT)
     adopted = adoption.network(normalization).eval()
+    _check_apart(name, adopted)
     with torch.no_grad():
         wanted = module(normalization.of(example) if normalization else example)
         found = adopted(example)
@@ -49,18 +52,42 @@ def adopt(module: nn.Module, image_shape: Shape, classes: int, normalization: No
     return adopted
 
 
+def _check_apart(name: str, adopted: fx.GraphModule) -> None:
+    """Refuse tensors that share their values: each layer gets integers of its own, and a checkpoint keeps each once."""
+    owners: dict[int, str] = {}
+    for place, tensor in adopted.state_dict().items():
+        owner = owners.setdefault(tensor.untyped_storage().data_ptr(), place) if tensor.numel() else place
+        if owner != place:
+            raise ModelError(
+                f"{name}: {owner} and {place} share their values (tied weights), and each layer is quantized by "
+                "itself: give each a tensor of its own, for example layer.weight = nn.Parameter(layer.weight.clone())"
+            )
+
+
 def identity(adopted: fx.GraphModule) -> str:
-    """Hash over the operations of a network and the names and shapes of its parameters, whatever these hold."""
-    digest = hashlib.sha256(b"intrs architecture 1\n")
+    """Hash over operations, settings of layers, constants, and the parameters' names, shapes and whether they train.
+
+    What parameters and statistics hold does not count. In front stands the version of what goes into the hash.
+    """
+    digest = hashlib.sha256(b"intrs architecture 2\n")
     for node in adopted.graph.nodes:
         what = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
         digest.update(f"{node.op} {what} {node.args} {sorted(node.kwargs.items())}\n".encode())
     for name, layer in adopted.named_modules():
-        window, norm = getattr(layer, "window", None), getattr(layer, "eps", None)
-        digest.update(f"{name} {type(layer).__name__} {layer.extra_repr()} {window} {norm}\n".encode())
+        digest.update(f"{name} {type(layer).__name__} {_settings(layer) if name else ''}\n".encode())
+        for part, constant in layer.named_buffers(recurse=False) if isinstance(layer, Affine | Normalize) else ():
+            digest.update(f"{part} {constant.flatten().tolist()}\n".encode())
+    trained = {name for name, parameter in adopted.named_parameters() if parameter.requires_grad}
     for name, tensor in adopted.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-    return digest.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} {name in trained}\n".encode())
+    return f"{GRAPH}{digest.hexdigest()}"
+
+
+def _settings(layer: nn.Module) -> list[tuple[str, object]]:
+    """A layer's settings by name: windows, slopes, epsilon, how edges are counted."""
+    plain = (bool, int, float, str, tuple, ConvWindow, type(None))
+    state = ("training", "quant", "mode")  # which phase it is in
+    return sorted((k, v) for k, v in vars(layer).items() if k[0] != "_" and k not in state and isinstance(v, plain))
 
 
 def _traced(name: str, module: nn.Module, example: Tensor, classes: int) -> fx.GraphModule:

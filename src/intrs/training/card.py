@@ -42,6 +42,7 @@ def make_card(
         "recipe": recipe.to_json(),
         "seconds": round(sum(entry["seconds"] for entry in log)),
         "threads": sorted({entry["threads"] for entry in log}),
+        **_devices(log),
         "made_with": {"intrs": __version__, "torch": version("torch"), "machine": platform.machine()},
         "results": results,
         "limits": _limits(kept, train),
@@ -109,6 +110,12 @@ def faithful(results: dict[str, Any]) -> bool:
     return bool(results["agreement"] >= LEAST_AGREEMENT and difference <= MOST_DIFFERENCE)
 
 
+def _devices(log: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """What the epochs were computed on, if not all of them on the CPU; whoever finds nothing knows that it was."""
+    found = sorted({str(entry.get("device", "cpu")) for entry in log})
+    return {} if found in ([], ["cpu"]) else {"devices": found}
+
+
 def _set(images: Images) -> dict[str, Any]:
     return {"images": len(images), "sha256": images.sha256}
 
@@ -123,14 +130,17 @@ def _limits(kept: Checkpoint, train: Images) -> list[str]:
         limits.append("Trained without noise: not meant for certificates.")
     watched = "" if recipe.hold_out else " and for the curves of the log, by which nothing was chosen"
     limits.append(f"One seed, no choice of checkpoint; test images served for the numbers of this card{watched}.")
-    if weights := _first_weights(recipe.to_json()):
-        limits.append(f"Begins with weights of ImageNet ({weights}), whose terms apply.")
+    limits += _first_weights(recipe.to_json())
     limits.append("Another processor, number of threads or version of PyTorch gives other weights of like quality.")
     return limits
 
 
-def _first_weights(recipe: dict[str, Any]) -> str:
-    """The published weights with which the first of the runs began, if any."""
+def _first_weights(recipe: dict[str, Any]) -> list[str]:
+    """What is known of the weights with which the first of the runs began, if they were not random."""
     while not recipe.get("weights") and recipe.get("start"):
         recipe = recipe["start"]["recipe"]
-    return str(recipe.get("weights", ""))
+    if not (weights := recipe.get("weights", "")):
+        return []
+    if recipe.get("model"):
+        return [f"Begins with the weights that were given ({weights}); what they were trained on is not known here."]
+    return [f"Begins with weights of ImageNet ({weights}), whose terms apply."]

@@ -12,6 +12,7 @@ from safetensors.torch import load, save
 
 from intrs.errors import IntrsError, ResultsError
 from intrs.files import lock, named, read_bounded, write_whole
+from intrs.training.recipe import GRAPH
 from intrs.training.state import FORMAT, STATE, check_log, read_state, write_json
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Checkpoint:
         if not (self.folder / STATE).exists():
             return
         state = read_state(self.folder)
+        self._check_version(state["recipe"].get("model"))
         if differences := self.recipe.differences(state["recipe"]):
             raise ResultsError(
                 f"{self.folder} holds a run with another recipe; choose another folder, or that recipe:\n  "
@@ -62,6 +64,16 @@ class Checkpoint:
         check_log(self.folder, state["log"])
         self.log, self._sha256 = state["log"], state["weights_sha256"]
         self._drop_earlier()
+
+    def _check_version(self, model: object) -> None:
+        """Whether a run of a user's architecture is of this one cannot be told if less of it was written down."""
+        graph = model.get("graph") if isinstance(model, dict) else None
+        if self.recipe.model and graph is not None and not str(graph).startswith(GRAPH):
+            raise ResultsError(
+                f"{self.folder} was begun by an earlier version of intrs, which wrote down less of an architecture of "
+                "your own than is needed to recognise it: go on with that version, or choose another folder (start "
+                "takes the float weights of this one)"
+            )
 
     def path(self, epochs: int) -> Path:
         """File of the state after so many epochs."""

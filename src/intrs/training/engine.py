@@ -59,6 +59,8 @@ def _class_fault(train: Images, test: Images) -> str | None:
     if set(train.classes) != set(test.classes):
         odd = sorted(set(train.classes) ^ set(test.classes))
         return f"training and test images have different classes ({', '.join(odd[:5])})"
+    if train.classes != test.classes:
+        return "training and test images number their classes in different orders"
     if len(known) < classes:
         gap = next(label for label in range(classes) if label >= len(known) or known[label] != label)
         return f"class {train.classes[gap] if train.classes else gap} has no training images"
@@ -96,6 +98,7 @@ class Training:
         if recipe.train_from:
             freeze(self.model, recipe.train_from)
         self.optimizer = make_optimizer(self.model, recipe)
+        self._scales = [layer.scale for layer in self.model.modules() if isinstance(layer, ActQuant)]
         self._restore(first)
 
     def _restore(self, first: FirstWeights | None) -> None:
@@ -181,6 +184,8 @@ class Training:
             self._report(done, f"epoch {epoch + 1} of {recipe.total}, loss {total_loss / (step + 1):.3f}")
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):  # before they are kept
             raise SettingsError(self._diverged(epoch, "weights are no longer finite at the end"))
+        if not all(bool(scale > 0) for scale in self._scales):  # no network of integers could be made of them
+            raise SettingsError(self._diverged(epoch, "a scale of activations is no longer positive at the end"))
         seconds = time.monotonic() - begin
         shown = steps * recipe.batch * recipe.copies
         watched = "held_out" if recipe.hold_out else "test"
@@ -207,7 +212,10 @@ class Training:
         logits = logits.float()
         loss = objective.loss(logits, labels, self.recipe)
         loss.backward()  # type: ignore[no-untyped-call]
+        scales = self._scales if self.recipe.phase(epoch) == "qat" else []
+        before = [scale.detach().clone() for scale in scales]
         self.optimizer.step()
+        bound_scales(self.optimizer, scales, before)
         right = (logits.detach().argmax(1) == labels.repeat(self.recipe.copies)).sum()
         return float(loss.detach()), int(right)
 
@@ -235,6 +243,21 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.SGD:
         {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=recipe.momentum > 0)
+
+
+@torch.no_grad()
+def bound_scales(optimizer: torch.optim.SGD, scales: list[nn.Parameter], before: list[torch.Tensor]) -> None:
+    """Let a step halve a scale of activations at most: a longer one would take it to zero or beyond, for good.
+
+    Where this acts, momentum is dropped too, which would otherwise go on halving it. Other scales keep every bit.
+    """
+    for scale, old in zip(scales, before, strict=True):
+        least = old / 2
+        short = scale < least
+        scale.copy_(torch.where(short, least, scale))
+        momentum = optimizer.state[scale].get("momentum_buffer") if scale in optimizer.state else None
+        if momentum is not None:
+            momentum.masked_fill_(short, 0.0)
 
 
 def freeze(model: nn.Module, train_from: str) -> None:

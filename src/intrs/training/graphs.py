@@ -247,7 +247,7 @@ class Call:
             found = operator.attrgetter(str(given.target))(self.work.traced)
             if isinstance(found, nn.Parameter):
                 raise Refused(f"the parameter {given.target} belongs to no layer that can be quantized")
-            return found.detach().float()  # type: ignore[no-any-return]
+            return found.detach().float().clone()  # type: ignore[no-any-return]
         return None
 
     # What becomes of it

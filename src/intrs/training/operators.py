@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TRANSFORMER = "networks of integer layers have no {0}: transformers cannot be lowered"
 PADDING = "only padding by zeros can be quantized"
+TWICE = "it is used twice; give each use a layer of its own"
 
 # --- Layers with weights ---------------------------------------------------------------------------------------------
 
@@ -54,7 +55,7 @@ def _product(call: Call, make: Callable[[nn.Module | None], nn.Module]) -> Value
     """The layer, with the batch normalisation that alone follows it."""
     work, node = call.work, call.node
     if str(node.target) in work.used:
-        raise Refused("it is used twice; give each use a layer of its own")
+        raise Refused(TWICE)
     users = list(node.users)
     bn = None
     if len(users) == 1 and users[0].op == "call_module":
@@ -84,7 +85,7 @@ def _batch_norm(call: Call) -> Value:
     if not isinstance(layer, nn.BatchNorm2d):
         raise Refused("batch normalisation must be a layer, of images or directly behind nn.Linear")
     if str(call.node.target) in call.work.used:
-        raise Refused("it is used twice; give each use a layer of its own")
+        raise Refused(TWICE)
     ones = nn.Parameter(torch.ones(layer.num_features, 1, 1, 1), requires_grad=False)
     window = ConvWindow((1, 1), (0, 0), (1, 1), layer.num_features)
     return call.module(ConvBN.of(ones, None, window, _norm(layer)), call.work.codes(call.value()))
@@ -145,6 +146,8 @@ def _prelu(call: Call) -> nn.Module:
         raise Refused("it must be a layer (nn.PReLU)")
     if call.layer.weight.numel() != 1:
         raise Refused("only one slope for all channels can be quantized: nn.PReLU()")
+    if str(call.node.target) in call.work.used:
+        raise Refused(TWICE)
     return call.layer
 
 

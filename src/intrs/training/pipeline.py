@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from intrs.data import open_data
+from intrs.data.matching import matched
+from intrs.errors import SettingsError
 from intrs.exact import derive_key
 from intrs.training import Trained, architectures, card, checkpoint, engine, evaluate, pretrained, sources
 from intrs.training.architectures import Task
 from intrs.training.batches import hold_out
 from intrs.training.checkpoint import Checkpoint
-from intrs.training.recipe import EPOCHS_AFTER_START, Recipe
+from intrs.training.recipe import CONSISTENCY, EPOCHS_AFTER_START, TWO_ORIGINS, Recipe
 from intrs.training.state import RESULTS, write_json
 
 if TYPE_CHECKING:
@@ -105,10 +107,17 @@ class Session:
         if not self.places.architecture:
             names[1:] = [f"model={self.recipe.architecture}(...)", f"outdir={names[2]}"]
         paths = {name: path.name for name in ("start", "weights") if (path := getattr(self.places, name))}
-        kept = [field for field in fields(Recipe) if field.name not in NAMED]
-        changed = {f.name: value for f in kept if (value := getattr(self.recipe, f.name)) != f.default}
-        settings = [f"{name}={value!r}" for name, value in (changed | paths).items()]
+        settings = [f"{name}={value!r}" for name, value in (self._changed() | paths).items()]
         return f"intrs.train({', '.join([*names, *settings])})"
+
+    def _changed(self) -> dict[str, Any]:
+        """The settings that are not at their defaults: those of the recipe, or those that `train` has in this case."""
+        recipe = self.recipe
+        usual = {field.name: field.default for field in fields(Recipe) if field.name not in NAMED}
+        here = usual | (CONSISTENCY if recipe.objective == "consistency" else {})
+        here["epochs"] = default_epochs(recipe.start is not None)
+        values = {name: getattr(recipe, name) for name in usual}
+        return {name: value for name, value in values.items() if value != usual[name] or value != here[name]}
 
     def close(self) -> None:
         """Let other processes use the folder."""
@@ -117,6 +126,18 @@ class Session:
 
 # What a call names otherwise than as settings.
 NAMED = ("architecture", "model", "data", "data_sha256", "start", "weights", "weights_sha256")
+
+
+def default_epochs(started: bool) -> int:
+    """Epochs in float, if nobody says how many."""
+    return EPOCHS_AFTER_START if started else Recipe.epochs
+
+
+def _splits(data: str) -> tuple[Images, Images]:
+    """Training and test images; labels of both are numbers of the former's classes, in whichever order the latter's."""
+    train, test = (open_data(data, split) for split in ("train", "test"))
+    reordered = train.classes != test.classes and set(train.classes) == set(test.classes)
+    return train, matched(test, train.classes) if reordered else test
 
 
 def open_session(
@@ -133,12 +154,12 @@ def open_session(
     kind = architectures.architecture(architecture)
     origin = checkpoint.start_of(places.start) if places.start else None
     weights = pretrained.read(places.weights, architecture, kind.form) if places.weights else None
-    train, test = (open_data(places.data, split) for split in ("train", "test"))
+    train, test = _splits(places.data)
     recipe = Recipe(
         architecture=architecture,
         data=train.name,
         data_sha256=train.sha256,
-        epochs=(EPOCHS_AFTER_START if origin else Recipe.epochs) if epochs is None else epochs,
+        epochs=default_epochs(origin is not None) if epochs is None else epochs,
         start=origin,
         weights=weights.path.name if weights else "",
         weights_sha256=weights.sha256 if weights else "",
@@ -153,17 +174,19 @@ def _open_own(
     given: str | nn.Module, places: Places, epochs: int | None, settings: dict[str, Any], device: torch.device
 ) -> Session:
     """The same for a user's own architecture."""
+    if places.start and places.weights:
+        raise SettingsError(TWO_ORIGINS)
     origin = checkpoint.start_of(places.start) if places.start else None
-    train, test = (open_data(places.data, split) for split in ("train", "test"))
+    train, test = _splits(places.data)
     seed = derive_key(f"{settings['seed']} first weights")
     own = sources.open_adopted(given, places.weights, train, seed, settings["mean"], settings["std"])
     begun = origin is None
     recipe = Recipe(
         architecture=own.name,
-        model=own.recorded,
+        model=own.recorded | ({"first": own.first_sha256} if begun else {}),
         data=train.name,
         data_sha256=train.sha256,
-        epochs=(Recipe.epochs if begun else EPOCHS_AFTER_START) if epochs is None else epochs,
+        epochs=default_epochs(not begun) if epochs is None else epochs,
         start=origin,
         weights=own.weights if begun else "",
         weights_sha256=own.weights_sha256 if begun else "",

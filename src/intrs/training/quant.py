@@ -98,8 +98,10 @@ class _FakeQuant(torch.autograd.Function):
             error, up = codes.round_().sub_(steps.mul_(inside)), grad.float()
             grad_scale += torch.dot(error, up)
             to.copy_(inside.mul_(up))
-        # LSQ's factor keeps the step of the scale in proportion to the steps of the weights.
-        return grad_x, grad_scale / (x.numel() * hi) ** 0.5, None, None
+        # LSQ's factor keeps the step of the scale in proportion to the steps of the weights. It takes the number of
+        # positive codes, which is 0 or nearly so where a range lies below zero: then that of the negative ones.
+        steps_up = hi if hi + 1 >= -lo else -lo
+        return grad_x, grad_scale / (x.numel() * steps_up) ** 0.5, None, None
 
 
 def weight_codes(weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,6 +28,9 @@ MOST_EPOCHS = 10_000
 EPOCHS_AFTER_START = 0  # in float, if the run starts from float weights
 CONSISTENCY = {"lam": 10.0, "eta": 0.5, "copies": 2}  # of Jeong and Shin 2020
 
+TWO_ORIGINS = "start and weights both say what the first weights are: give one of them"
+
+GRAPH = "2:"  # what the hash of a user's architecture begins with: the version of what goes into it
 OWN = ("model", "mean", "std")  # fields of a user's own architecture
 
 Phase = Literal["float", "qat"]
@@ -63,7 +66,8 @@ class Recipe:
     weights_sha256: str = ""
     train_from: str = ""  # the first layer that is trained; "" for all
     hold_out: int = 0  # training images that are not trained on but watched
-    model: dict[str, str] | None = None  # a user's own architecture: where it is from, its arguments, hash of its graph
+    # A user's own architecture: where it is from, its arguments, hashes of its graph and of the weights that it has.
+    model: dict[str, str] | None = None
     mean: str = ""  # normalisation in front of a user's architecture, as decimals with commas; "" for none
     std: str = ""
 
@@ -108,7 +112,7 @@ class Recipe:
                 f"{self.architecture} brings its normalisation along: mean and std are for an architecture of your own"
             )
         if self.start is not None and self.weights:
-            raise SettingsError("start and weights both say what the first weights are: give one of them")
+            raise SettingsError(TWO_ORIGINS)
         for name, value, low, high in (
             ("lr", self.lr, 0, 100), ("qat_lr", self.qat_lr, 0, 100), ("momentum", self.momentum, 0, 0.9999),
             ("weight_decay", self.weight_decay, 0, 1), ("lam", self.lam, 0, 1e6), ("eta", self.eta, 0, 1e6),

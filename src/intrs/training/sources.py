@@ -73,6 +73,7 @@ class Adopted:
     weights_sha256: str
     spelt: str  # how to ask for it, without paths
     new: tuple[str, ...]  # tensors that a file of weights did not fill: the classifier, for another number of classes
+    first_sha256: str  # of all that it begins with, random or given
 
 
 def is_source(given: str) -> bool:
@@ -98,6 +99,7 @@ def open_adopted(
         Architecture(lambda _: copy.deepcopy(network), smallest=1), source.name, recorded,
         weights.name if weights else source.place if source.has_weights else "",
         pretrained.tensors_sha256(tensors) if tensors else "", source.spelt, new,
+        pretrained.tensors_sha256(source.module.state_dict()),
     )  # fmt: skip
 
 
