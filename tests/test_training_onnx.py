@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
-pytestmark = pytest.mark.train
 
 from intrs.training import onnx_in  # noqa: E402
 
