@@ -82,9 +82,9 @@ def test_the_noise_of_the_comparison_is_not_that_of_the_training(target: str, tm
         assert made.written
         assert f"sigma {float(sigma):g})" in str(made.written.difference)
         assert intrs.model.open_model(path).trained_sigma == "0.25"
-    for sigma in (-0.25, 64, 1e9):
+    for wrong in (-0.25, 64, 1e9):
         with pytest.raises(SettingsError, match=r"sigma must lie between 0\.01 and 4"):
-            intrs.export(SHIPPED, path, sigma=sigma, overwrite=True)
+            intrs.export(SHIPPED, path, sigma=wrong, overwrite=True)
 
 
 # --- A network that ships --------------------------------------------------------------------------------------------
