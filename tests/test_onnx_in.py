@@ -1354,7 +1354,8 @@ def test_external_data_that_is_larger_than_its_file_is_not_allocated(tmp_path: P
     [
         (None, "no such file, and no model of that name"),
         (b"", "it is empty"),
-        (b"GIF89a, not a network", "not an ONNX"),
+        (b"GIF89a, not a network", "it is an image, which intrs does not read as a model"),
+        (b"not a network", "not an ONNX"),
         (b"\x00" * 100, "not an ONNX"),
     ],
 )

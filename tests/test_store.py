@@ -244,7 +244,9 @@ def test_from_a_folder(intrs: Intrs, root: Path, source: Path) -> None:
 def test_what_is_there_is_not_fetched_again(intrs: Intrs, source: Path) -> None:
     first = intrs("mnist", "--from", str(source))
     assert intrs("mnist") == first
-    assert intrs("mnist", "--from", str(source)) == first
+    *same, err = intrs("mnist", "--from", str(source))
+    assert tuple(same) == first[:2]
+    assert f"mnist was here already, so {source} was not read; --overwrite replaces" in err
 
 
 def test_another_folder(
