@@ -265,6 +265,8 @@ NB_MODULE(_core, m) {
   m.attr("MAX_DIMENSION") = kMaxCoordinates;
   m.def("chacha20_block", &block_bytes, "key"_a, "counter"_a, "nonce"_a);
   m.def("kernel_names", &kernel_names);
+  m.def("has_fma", &has_fma);
+  m.def("has_bf16", &has_bf16);
   m.def("selected_kernels", &selected, "name"_a = "");
 
   nb::class_<NoiseTable>(m, "NoiseTable")

@@ -30,6 +30,7 @@ MARKERS = {
         "test_pretrained.py::",
         "test_pytorch_export.py::",
         "test_training.py::",
+        "test_training_layers.py::",
         "test_training_onnx.py::",
         "test_training_own.py::",
     ),

@@ -188,7 +188,8 @@ def test_integer_network_follows_the_file(run: Path) -> None:
     with torch.no_grad():
         logits = quant.fold(model)(batches.to_input(noisy)).numpy().astype(np.float64)
     scores = network.scores(noisy)
-    unit = (scores * logits).sum() / (logits**2).sum()  # of the scores: a power of two times the layer's scale
+    # Of the scores, a power of two times the layer's scale: by the larger ones, most of which are exact.
+    unit = np.median((scores / logits)[np.abs(logits) > np.ptp(logits) / 4])
     difference = np.abs(scores / unit - logits) / np.ptp(logits)
     assert difference.max() <= 1 / 255
     assert (difference < 1e-6).mean() > 0.9

@@ -102,5 +102,7 @@ struct KernelSet {
 // Throws Error for a name that is unknown, a set that this machine cannot run, or one that fails its self-check.
 const KernelSet& select_kernels(const std::string& name);
 std::vector<std::string> kernel_names();  // those that this machine has, fastest first
+bool has_fma();                           // on 256 bits, which the float layers of training are compiled for
+bool has_bf16();                          // whether it multiplies bfloat16, as far as is known
 
 }  // namespace intrs

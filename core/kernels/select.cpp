@@ -103,6 +103,24 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
+bool has_fma() {
+#if defined(__x86_64__)
+  return has_avx2() && Cpu(1, 0).c >> 12 & 1;
+#elif defined(__aarch64__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool has_bf16() {
+#if defined(__x86_64__)
+  return has_avx512vnni() && Cpu(7, 1).a >> 5 & 1;
+#else
+  return true;
+#endif
+}
+
 const KernelSet& select_kernels(const std::string& name) {
   const char* variable = std::getenv("INTRS_KERNELS");
   const std::string wanted = !name.empty() ? name : variable && *variable ? variable : kernel_names().front();

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from intrs.noise import PIXEL_RANGE
-from intrs.training.quant import ActQuant, ConvBN, Linear, Normalize
+from intrs.training.quant import ActQuant, ConvBN, Linear, Normalize, rectified, residual
 from intrs.training.resnet import shortcut
 
 BLOCKS, WIDTHS, EXPANSION = (3, 4, 6, 3), (64, 128, 256, 512), 4
@@ -48,10 +48,9 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(conv3(relu(conv2(relu(conv1(x))))) + shortcut(x)), quantized throughout."""
-        y = self.quant1(torch.relu(self.conv1(x)))
-        y = self.quant2(torch.relu(self.conv2(y)))
-        y = self.quant3(self.conv3(y))
-        out: Tensor = self.quant_out(torch.relu(y + self.shortcut(x)))
+        y = self.quant1(rectified(self.conv1, x))
+        y = self.quant2(rectified(self.conv2, y))
+        out: Tensor = self.quant_out(residual(self.conv3, self.quant3, y, self.shortcut, x))
         return out
 
 
@@ -86,7 +85,7 @@ class BottleneckNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits, which alone are not rounded to 8 bits."""
         x = self.quant_in(self.normalize(x))
-        x = self.max_pool(self.quant_stem(torch.relu(self.stem(x))))
+        x = self.max_pool(self.quant_stem(rectified(self.stem, x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         x = self.quant_pool(self.pool(x))
         out: Tensor = self.fc(torch.flatten(x, 1))

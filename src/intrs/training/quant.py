@@ -24,6 +24,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as fn
 
+from intrs.training import native
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,9 +54,14 @@ class ConvWindow:
         return fn.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
+def _flat(x: Tensor) -> Tensor:
+    """A dense tensor's elements in the order of memory."""
+    return torch.as_strided(x, (x.numel(),), (1,), x.storage_offset())
+
+
 def _pieces(x: Tensor) -> tuple[Tensor, ...]:
-    """A dense tensor's elements in the order of memory, in pieces that stay in the cache for several operations."""
-    flat = torch.as_strided(x, (x.numel(),), (1,), x.storage_offset())
+    """The same in pieces that stay in the cache for several operations."""
+    flat = _flat(x)
     return tuple(flat[i : i + _PIECE] for i in range(0, len(flat), _PIECE))
 
 
@@ -72,36 +79,50 @@ class _FakeQuant(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor, lo: int, hi: int) -> Tensor:
         x = x if x.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
+        out = torch.empty_like(x)
+        ctx.save_for_backward(x, scale)
+        ctx.limits = (lo, hi)
+        if native.quantises(x, scale):
+            native.fake_quantise(_flat(x), float(scale), lo, hi, _flat(out))
+            return out
         kind = torch.promote_types(x.dtype, torch.float32)
-        out, codes = torch.empty_like(x), torch.empty(_PIECE, dtype=kind, device=x.device)
+        codes = torch.empty(_PIECE, dtype=kind, device=x.device)
         for part, to in zip(_pieces(x), _pieces(out), strict=True):
             now = codes[: len(part)]
             # Division, not multiplication by the reciprocal: this is what QuantizeLinear does.
             torch.div(part.to(kind), scale, out=now)
             to.copy_(now.round_().clamp_(lo, hi).mul_(scale))
-        ctx.save_for_backward(x, scale)
-        ctx.limits = (lo, hi)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, scale = ctx.saved_tensors
         lo, hi = ctx.limits
-        grad_x, grad_scale = torch.empty_like(x), torch.zeros((), device=x.device)
-        buffers = torch.empty(3, _PIECE, device=x.device)
-        for part, grad, to in zip(_pieces(x), _pieces(_like(grads[0], x)), _pieces(grad_x), strict=True):
-            steps, codes, inside = buffers[:, : len(part)]
-            torch.div(part.float(), scale, out=steps)
-            torch.clamp(steps, lo, hi, out=codes)
-            torch.eq(steps, codes, out=inside)
-            # d(out)/d(scale) is the rounding error inside the range and the limit itself outside of it.
-            error, up = codes.round_().sub_(steps.mul_(inside)), grad.float()
-            grad_scale += torch.dot(error, up)
-            to.copy_(inside.mul_(up))
+        grad_x, grad = torch.empty_like(x), _like(grads[0], x)
+        if native.quantises(x, scale) and grad.dtype is x.dtype:
+            up = native.fake_quantise_backward(_flat(grad), _flat(x), float(scale), lo, hi, _flat(grad_x))
+            grad_scale = torch.tensor(up)
+        else:
+            grad_scale = _backward_by_pieces(x, scale, lo, hi, grad, grad_x)
         # LSQ's factor keeps the step of the scale in proportion to the steps of the weights. It takes the number of
         # positive codes, which is 0 or nearly so where a range lies below zero: then that of the negative ones.
         steps_up = hi if hi + 1 >= -lo else -lo
         return grad_x, grad_scale / (x.numel() * steps_up) ** 0.5, None, None
+
+
+def _backward_by_pieces(x: Tensor, scale: Tensor, lo: int, hi: int, grad: Tensor, grad_x: Tensor) -> Tensor:
+    """Fill in the gradient of x; return that of the scale."""
+    grad_scale, buffers = torch.zeros((), device=x.device), torch.empty(3, _PIECE, device=x.device)
+    for part, up, to in zip(_pieces(x), _pieces(grad), _pieces(grad_x), strict=True):
+        steps, codes, inside = buffers[:, : len(part)]
+        torch.div(part.float(), scale, out=steps)
+        torch.clamp(steps, lo, hi, out=codes)
+        torch.eq(steps, codes, out=inside)
+        # d(out)/d(scale) is the rounding error inside the range and the limit itself outside of it.
+        error, high = codes.round_().sub_(steps.mul_(inside)), up.float()
+        grad_scale += torch.dot(error, high)
+        to.copy_(inside.mul_(high))
+    return grad_scale
 
 
 def weight_codes(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -273,10 +294,39 @@ class ConvBN(_Product):
         layer.bn = nn.Identity() if bn is None else bn
         return layer
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Convolve and normalise, with live statistics in training."""
-        out: Tensor = self.bn(self.window.convolve(x, self._used_weight(), self.bias))
-        return out
+    def forward(self, x: Tensor, plus: Tensor | None = None, relu: bool = False) -> Tensor:
+        """Convolve and normalise, with live statistics in training; then add ``plus`` and rectify, if asked."""
+        x = self._convolve(x)
+        if native.normalises(x, self.bn, plus):
+            assert isinstance(self.bn, nn.BatchNorm2d)
+            return native.normalise(x, self.bn, plus, relu)
+        x = self.bn(x)
+        x = x if plus is None else x + plus
+        return torch.relu(x) if relu else x
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        weight, window = self._used_weight(), self.window
+        plain = self.bias is None and window.dilation == (1, 1) and window.groups == 1
+        if plain and native.convolves(x, weight, window.stride, window.padding):
+            return native.convolve(x, weight, window.stride[0], window.padding[0])
+        if native.stores_bfloat16():
+            with torch.autocast("cpu", enabled=False):
+                return window.convolve(x.float(), weight, self.bias).bfloat16()
+        return window.convolve(x, weight, self.bias)
+
+
+def rectified(layer: ConvBN, x: Tensor) -> Tensor:
+    """relu(layer(x)), in one pass over memory where the layer runs; two nodes where it is traced."""
+    out: Tensor = torch.relu(layer(x)) if isinstance(x, fx.Proxy) else layer(x, relu=True)
+    return out
+
+
+def residual(layer: ConvBN, quant: ActQuant, y: Tensor, shortcut: nn.Module, x: Tensor) -> Tensor:
+    """relu(quant(layer(y)) + shortcut(x)), the same."""
+    if isinstance(x, fx.Proxy) or quant.mode != "float":
+        return torch.relu(quant(layer(y)) + shortcut(x))
+    out: Tensor = layer(y, shortcut(x), relu=True)
+    return out
 
 
 class Linear(_Product):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from intrs.training.quant import ActQuant, ConvBN, Linear, Normalize
+from intrs.training.quant import ActQuant, ConvBN, Linear, Normalize, rectified, residual
 
 WIDTHS = (16, 32, 64)
 
@@ -33,9 +33,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """relu(conv2(relu(conv1(x))) + shortcut(x)), quantized throughout."""
-        y = self.quant1(torch.relu(self.conv1(x)))
-        y = self.quant2(self.conv2(y))
-        out: Tensor = self.quant_out(torch.relu(y + self.shortcut(x)))
+        y = self.quant1(rectified(self.conv1, x))
+        out: Tensor = self.quant_out(residual(self.conv2, self.quant2, y, self.shortcut, x))
         return out
 
 
@@ -63,7 +62,7 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits, which alone are not rounded to 8 bits, where noisy images tie (docs/decisions/7)."""
         x = self.quant_in(self.normalize(x))
-        x = self.quant_stem(torch.relu(self.stem(x)))
+        x = self.quant_stem(rectified(self.stem, x))
         x = self.quant_pool(self.pool(self.blocks(x)))
         out: Tensor = self.fc(torch.flatten(x, 1))
         return out
