@@ -14,6 +14,7 @@ from layers import conv, network, quantiser, rescale, scores_of
 from random_networks import random_network
 
 import intrs
+from intrs import _core
 from intrs.network import Network, Requantise
 from intrs.noise import Noise
 from intrs.noise.table import table_of
@@ -89,6 +90,15 @@ def test_core_under_sanitizers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{NETWORKS} networks run alike" in done.stdout
     check_library(checks.with_name("library_checks"), tmp_path)
+    if _core.has_fma():
+        check_training([checks.with_name("training_checks")], 60)
+
+
+def check_training(program: list[Path | str], rounds: int) -> None:
+    """The float layers of training give what plain loops give."""
+    done = subprocess.run([*program, str(rounds)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{rounds} rounds" in done.stdout
 
 
 def certificates(program: list[Path | str], folder: Path) -> None:
@@ -161,11 +171,12 @@ def test_other_processors(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for cpu in ("max", "cortex-a72"):
         certificates(["qemu-aarch64", "-cpu", cpu, tmp_path / "arm" / "tests" / "native" / "certify"], tmp_path)
+    check_training(["qemu-aarch64", tmp_path / "arm" / "tests" / "native" / "training_checks"], 3)
     check_instructions(tmp_path)
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="needs a compiler for Apple (pip install ziglang)")
-@pytest.mark.parametrize("name", ["kernels/select.cpp", "threads.cpp", "library/libintrs.cpp"])
+@pytest.mark.parametrize("name", ["kernels/select.cpp", "threads.cpp", "library/libintrs.cpp", "training/parallel.cpp"])
 def test_apple_compiles(name: str, tmp_path: Path) -> None:
     """The files that ask the system for something, and the C interface, with headers of macOS on ARM64."""
     command = [sys.executable, "-m", "ziglang", "c++", "-target", "aarch64-macos", "-std=c++17", "-Wall", "-Wextra"]

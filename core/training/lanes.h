@@ -11,12 +11,15 @@ namespace intrs::training {
 
 constexpr int kLanes = 8;
 
-typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-typedef uint32_t Words __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-typedef uint16_t Halves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef float Lanes __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
+
+// The same in memory, where nothing is aligned but each value.
+typedef float StoredLanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+typedef uint16_t StoredHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
 
 inline Lanes load(const float* from) {
-  return *reinterpret_cast<const Lanes*>(from);
+  return *reinterpret_cast<const StoredLanes*>(from);
 }
 
 inline Lanes load(const Bf16* from) {
@@ -24,7 +27,7 @@ inline Lanes load(const Bf16* from) {
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return Lanes(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 #else
-  return Lanes(__builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16);
+  return Lanes(__builtin_convertvector(*reinterpret_cast<const StoredHalves*>(from), Words) << 16);
 #endif
 }
 
@@ -37,7 +40,7 @@ inline float load_one(const Bf16* from) {
 }
 
 inline void store(float* to, Lanes value) {
-  *reinterpret_cast<Lanes*>(to) = value;
+  *reinterpret_cast<StoredLanes*>(to) = value;
 }
 
 inline void store(Bf16* to, Lanes value) {  // rounded half to even
@@ -47,7 +50,7 @@ inline void store(Bf16* to, Lanes value) {  // rounded half to even
   const __m256i twice = _mm256_packus_epi32(__m256i(rounded), __m256i(rounded));  // within each half of the register
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 8)));
 #else
-  *reinterpret_cast<Halves*>(to) = __builtin_convertvector(rounded, Halves);
+  *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(rounded, StoredHalves);
 #endif
 }
 
