@@ -44,7 +44,7 @@ class Settings:
 
     @property
     def environment(self) -> dict[str, str]:
-        tunables = MALLOC_TUNABLES if self.engine in ("torch", "pt2e") else {}
+        tunables = MALLOC_TUNABLES if self.engine in ("torch", "pt2e", "training") else {}
         limits = ONLY_AVX2 if self.isa == "avx2" else {}
         first = {"PYTHONPATH": self.packages} if self.packages else {}
         threads = {"OMP_NUM_THREADS": str(self.threads), "PYTHONWARNINGS": "ignore"}
@@ -229,6 +229,12 @@ class Cohen(Engine):
         return counts
 
 
+def training_step(settings: Settings) -> Engine:
+    from bench.training import Step
+
+    return Step(settings)
+
+
 ENGINES: dict[str, Callable[[Settings], Engine]] = {
     "intrs": Intrs,
     "intrs, twice": IntrsTwice,
@@ -237,4 +243,5 @@ ENGINES: dict[str, Callable[[Settings], Engine]] = {
     "torch": torch_eager,
     "pt2e": torch_pt2e,
     "cohen": Cohen,
+    "training": training_step,
 }

@@ -107,6 +107,8 @@ def test_what_is_not_taken() -> None:
     assert not room.convolves(x, torch.zeros(17, 16, 3, 3), (1, 1), (1, 1))
     assert not room.convolves(x, weight, (1, 2), (1, 1))
     assert not room.convolves(x, torch.zeros(512, 16, 5, 5), (1, 1), (2, 2))  # too large for the cache
+    assert not room.convolves(x, torch.zeros(2048, 16, 3, 3), (1, 1), (1, 1))
+    assert not room.convolves(x, torch.zeros(16, 16, 1, 1), (1, 1), (0, 0))  # PyTorch's is faster
     assert not room.convolves(images(2, 3, 8, 8).requires_grad_(), torch.zeros(16, 3, 3, 3), (1, 1), (1, 1))
     assert room.normalises(x, bn)
     assert not room.normalises(x, bn, images(2, 16, 8, 7))
