@@ -38,17 +38,22 @@ HOT = ("wasm", "scalar", "noise", "bits", "runner", "votes")  # the rest runs on
 BUILDS = {"simd": f"-mcpu={CPU}+simd128", "plain": f"-mcpu={CPU}"}
 
 
+def core_files(suffix: str) -> list[Path]:
+    """The files of the core; the float layers of training are for other places."""
+    core = ROOT / "core"
+    return [path for path in core.rglob(f"*{suffix}") if core / "training" not in path.parents]
+
+
 def sources(build: str) -> list[Path]:
     """The files that are compiled."""
-    core = ROOT / "core"
-    found = [path for path in core.rglob("*.cpp") if path.name not in NATIVE and not path.name.startswith(OTHERS)]
+    found = [path for path in core_files(".cpp") if path.name not in NATIVE and not path.name.startswith(OTHERS)]
     return sorted([SHA256, *(path for path in found if build == "simd" or path.name != "wasm.cpp")])
 
 
 def source_hash() -> str:
     """The SHA-256 of all that decides what comes out: sources, headers, options and compiler."""
     total = hashlib.sha256(json.dumps([ZIG, FLAGS, LINK, HOT, BUILDS]).encode())
-    headers = [path for path in (ROOT / "core").rglob("*.h") if not path.name.startswith((*OTHERS, "x86"))]
+    headers = [path for path in core_files(".h") if not path.name.startswith((*OTHERS, "x86"))]
     for path in sorted([*sources("simd"), *headers, SHA256.with_suffix(".h")]):
         total.update(f"{path.relative_to(ROOT).as_posix()}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
