@@ -189,7 +189,8 @@ def test_cmake_builds_and_checks_a_folder(exported: Path, tmp_path: Path) -> Non
     subprocess.run(["cmake", "-S", str(exported), "-B", str(tmp_path)], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", str(tmp_path)], check=True, capture_output=True)
     done = subprocess.run(["ctest"], cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert "100% tests passed, 0 tests failed out of 1" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"100% tests passed.* out of 1", done.stdout)  # newer versions leave the failed ones out
 
 
 # --- docs/devices.md -------------------------------------------------------------------------------------------------
