@@ -51,7 +51,7 @@ void unpad(const Sizes& sizes, const float* from, T* image) {
   const size_t width = sizes.in.width * sizes.c;
   for (size_t i = 0; i < sizes.in.height; ++i, image += width) {
     const float* row = from + (i + sizes.window.padding) * sizes.row + sizes.window.padding * sizes.c;
-    for (size_t at = 0; at < width; at += kLanes) store(image + at, load(row + at));
+    copy_lanes(row, width, image);
   }
 }
 
@@ -110,8 +110,7 @@ void convolve(const T* x, const Weights& w, const Window& window, T* y, const Si
       by_rows(sizes, [&](size_t first, size_t last) {
         gather(sizes, image.data(), first, last, patches.data());
         product(patches.data(), weights.data(), out.get(), sizes.patches(last - first), sizes.padded, w.k);
-        T* to = y + (n * sizes.height + first) * sizes.width * w.k;
-        for (size_t at = 0; at < (last - first) * sizes.width * w.k; at += kLanes) store(to + at, load(&out[at]));
+        copy_lanes(out.get(), (last - first) * sizes.width * w.k, y + (n * sizes.height + first) * sizes.width * w.k);
       });
     }
   });
@@ -129,7 +128,7 @@ void convolve_input(const T* gradient, const Weights& w, const Window& window, T
       std::fill(image.begin(), image.end(), 0.0f);
       by_rows(sizes, [&](size_t first, size_t last) {
         const T* from = gradient + (n * sizes.height + first) * sizes.width * w.k;
-        for (size_t at = 0; at < (last - first) * sizes.width * w.k; at += kLanes) store(&g[at], load(from + at));
+        copy_lanes(from, (last - first) * sizes.width * w.k, g.data());
         product(g.data(), weights.data(), patches.get(), sizes.patches(last - first), w.k, sizes.padded);
         for_patches(sizes, first, last, [&](size_t to, size_t at, size_t run) {
           for (size_t i = 0; i < run; ++i) image[to + i] += patches[at + i];
@@ -155,7 +154,7 @@ void convolve_weights(const T* x, const T* gradient, const Window& window, float
       by_rows(sizes, [&](size_t first, size_t last) {
         gather(sizes, image.data(), first, last, patches.data());
         const T* from = gradient + (n * sizes.height + first) * sizes.width * k;
-        for (size_t at = 0; at < (last - first) * sizes.width * k; at += kLanes) store(&g[at], load(from + at));
+        copy_lanes(from, (last - first) * sizes.width * k, g.get());
         add_outer(patches.data(), g.get(), sums[part].data(), (last - first) * sizes.width, sizes.padded, k);
       });
     }

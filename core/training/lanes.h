@@ -54,4 +54,10 @@ inline void store(Bf16* to, Lanes value) {  // rounded half to even
 #endif
 }
 
+// Copies values, of which there are a multiple of kLanes.
+template <class From, class To>
+inline void copy_lanes(const From* from, size_t count, To* to) {
+  for (size_t at = 0; at < count; at += kLanes) store(to + at, load(from + at));
+}
+
 }  // namespace intrs::training

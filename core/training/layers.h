@@ -1,4 +1,4 @@
-// Layers of a network in training, forward and backward: 3x3 convolutions, batch normalisation, rounding to codes.
+// Layers of a network in training, forward and backward: convolutions, batch normalisation, rounding to codes.
 // Tensors are (n, height, width, channels) in memory, which PyTorch calls channels_last, of T: float or Bf16, which
 // takes half the memory; sums, weights and statistics are float32. Results depend on the number of threads in the last
 // bits, as those of PyTorch do.
@@ -41,7 +41,7 @@ template <class T>
 void convolve_weights(const T* x, const T* gradient, const Window& window, float* dw, size_t k, size_t c,
                       const Size& size, unsigned threads);
 
-// The same, three times as fast, for 3x3 kernels with stride 1 and padding 1, where c is a multiple of 16, too.
+// The same by a quarter of the products, for 3x3 kernels with stride 1 and padding 1; c is a multiple of 16, too.
 template <class T>
 void convolve3x3(const T* x, const Weights& w, T* y, const Size& size, unsigned threads);
 template <class T>

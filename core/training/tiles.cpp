@@ -66,8 +66,7 @@ class Padded {
     const size_t width = tiles_.size.width * channels_;
     const T* from = x + image * tiles_.size.height * width;
     for (size_t i = 0; i < tiles_.size.height; ++i, from += width) {
-      float* to = &data_[(i + 1) * row_ + channels_];
-      for (size_t at = 0; at < width; at += kLanes) store(to + at, load(from + at));
+      copy_lanes(from, width, &data_[(i + 1) * row_ + channels_]);
     }
     image_ = image;
   }
