@@ -90,8 +90,9 @@ def test_core_under_sanitizers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{NETWORKS} networks run alike" in done.stdout
     check_library(checks.with_name("library_checks"), tmp_path)
-    if _core.has_fma():
-        check_training([checks.with_name("training_checks")], 60)
+    for name, runs in (("training_checks", _core.has_fma()), ("training_checks_avx512", _core.has_avx512_bf16())):
+        if runs:
+            check_training([checks.with_name(name)], 60)
 
 
 def check_training(program: list[Path | str], rounds: int) -> None:

@@ -10,10 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from intrs import _core
+
 torch = pytest.importorskip("torch")
 
 # Relative to the largest value. Tiles of 4 x 4 outputs lose one to two digits of float32; bfloat16 has 8 bits.
 CLOSE, HALF = 3e-5, 6e-3
+MODULES = ["_layers", *(["_layers_avx512"] if _core.has_avx512_bf16() else [])]
+
+
+@pytest.fixture(params=MODULES, autouse=True)
+def layers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Every module of layers that this processor runs, in turn."""
+    room = native()
+    found = import_module(f"intrs.training.{request.param}")
+    monkeypatch.setattr(room, "_layers", found)
+    return found
 
 
 def native() -> Any:
@@ -116,9 +128,31 @@ def test_what_is_not_taken() -> None:
     assert not room.normalises(x, torch.nn.BatchNorm2d(16, momentum=None))
 
 
-def test_wrong_shapes_are_refused() -> None:
-    native()
-    layers = import_module("intrs.training._layers")
+@pytest.mark.parametrize(
+    ("bf16", "wide", "amx", "tiles", "others"),
+    [  # what the processor has, and what is taken under autocast: by tiles, and the rest
+        (False, False, False, True, True), (True, False, False, False, False),
+        (True, True, False, True, False), (True, True, True, False, False),
+    ],
+)  # fmt: skip
+def test_what_is_taken_under_autocast(
+    bf16: bool, wide: bool, amx: bool, tiles: bool, others: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = native()
+    monkeypatch.setattr(room, "WIDE", wide)
+    monkeypatch.setattr(room._core, "has_bf16", lambda: bf16)
+    monkeypatch.setattr(room._core, "has_amx_bf16", lambda: amx)
+    x, weight = images(2, 16, 8, 8, kind=torch.bfloat16), torch.zeros(16, 16, 3, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert room.convolves(x, weight, (1, 1), (1, 1)) == tiles
+        assert room.convolves(x, weight, (2, 2), (1, 1)) == others
+        assert room.stores_bfloat16() != bf16
+        if tiles:
+            assert room.convolve(x.float(), weight, 1, 1).dtype is torch.bfloat16
+    assert room.convolves(x, weight, (2, 2), (1, 1))
+
+
+def test_wrong_shapes_are_refused(layers: Any) -> None:
     x, y, weight = np.zeros((2, 8, 8, 16), "f4"), np.zeros((2, 8, 8, 32), "f4"), np.zeros((32, 16, 3, 3), "f4")
     layers.convolve(x, weight, 1, 1, y, 1)
     for wrong in (
@@ -175,12 +209,12 @@ def test_a_network_takes_the_step_that_pytorch_takes(mode: str, monkeypatch: pyt
         assert error(gradients[0][name], right.double()) < limit, name
 
 
-def test_threads_of_its_own() -> None:
+def test_threads_of_its_own(layers: Any) -> None:
     """Where PyTorch's are not to be had: parts of the work on a team that is kept, in a forked process, too."""
-    native()
-    code = """
+    code = (
+        f"import {layers.__name__} as _layers\n"
+        + """
 import os, numpy as np
-from intrs.training import _layers
 x = np.random.default_rng(0).standard_normal((9, 12, 12, 16)).astype("f4")
 w = np.random.default_rng(1).standard_normal((32, 16, 3, 3)).astype("f4")
 def run(threads):
@@ -202,5 +236,6 @@ assert os.waitpid(child, 0)[1] == 0
 import sys
 assert "torch" not in sys.modules
 """
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

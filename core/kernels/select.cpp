@@ -113,9 +113,25 @@ bool has_fma() {
 #endif
 }
 
-bool has_bf16() {
+bool has_avx512_bf16() {
 #if defined(__x86_64__)
   return has_avx512vnni() && Cpu(7, 1).a >> 5 & 1;
+#else
+  return false;
+#endif
+}
+
+bool has_amx_bf16() {
+#if defined(__x86_64__)
+  return Cpu(7, 0).d >> 22 & 1;
+#else
+  return false;
+#endif
+}
+
+bool has_bf16() {
+#if defined(__x86_64__)
+  return has_avx512_bf16();
 #else
   return true;
 #endif

@@ -21,7 +21,7 @@ struct Sizes {
         row((in.width + 2 * window.padding) * c),
         image((in.height + 2 * window.padding) * row),
         depth(window.kernel * window.kernel * c),
-        padded(rounded_up(depth, kSumRows)),
+        padded(rounded_up(depth, 2 * kSumRows)),
         rows(std::min(height, std::max<size_t>(1, kBlockFloats / (width * padded)))) {}
 
   size_t patches(size_t count) const { return rounded_up(count * width, kRows); }

@@ -1,4 +1,5 @@
-// Eight values of float32 at a time, out of tensors that are stored as float32 or as bfloat16, its upper half.
+// Eight values of float32 at a time, or sixteen with AVX-512, out of tensors that are stored as float32 or as bfloat16,
+// its upper half.
 #pragma once
 
 #if defined(__AVX2__)
@@ -9,7 +10,11 @@
 
 namespace intrs::training {
 
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#else
 constexpr int kLanes = 8;
+#endif
 
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t Words __attribute__((vector_size(4 * kLanes)));
@@ -23,7 +28,10 @@ inline Lanes load(const float* from) {
 }
 
 inline Lanes load(const Bf16* from) {
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return Lanes(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+#elif defined(__AVX2__)
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return Lanes(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 #else
@@ -44,6 +52,9 @@ inline void store(float* to, Lanes value) {
 }
 
 inline void store(Bf16* to, Lanes value) {  // rounded half to even
+#if defined(__AVX512BF16__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), __m256i(_mm512_cvtneps_pbh(value)));
+#else
   const Words bits = Words(value);
   const Words rounded = (bits + (0x7FFFu + (bits >> 16 & 1u))) >> 16;
 #if defined(__AVX2__)
@@ -51,6 +62,7 @@ inline void store(Bf16* to, Lanes value) {  // rounded half to even
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 8)));
 #else
   *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(rounded, StoredHalves);
+#endif
 #endif
 }
 

@@ -211,9 +211,9 @@ void define(nb::module_& m) {
 }  // namespace
 }  // namespace intrs::training
 
-NB_MODULE(_layers, m) {
+NB_MODULE(INTRS_MODULE, m) {
   using namespace intrs::training;
-  m.doc() = "Layers of a float network in training. Import it only where `intrs._core.has_fma()`.";
+  m.doc() = "Layers of a float network in training. Import it only where the processor has what it is compiled for.";
   define<float>(m);
   define<int16_t>(m);
 }

@@ -47,8 +47,9 @@ inline void transform_gradient(const T* g, int step, T* m, int out) {
 }
 
 // G: three weights to six.
-inline void transform_weight(const float* w, int step, float* u, int out) {
-  const float even = w[0] + w[2 * step], even2 = w[0] + 4.0f * w[2 * step];
+template <class T>
+inline void transform_weight(const T* w, int step, T* u, int out) {
+  const T even = w[0] + w[2 * step], even2 = w[0] + 4.0f * w[2 * step];
   u[0] = w[0] / 4.0f;
   u[out] = -(even + w[step]) / 6.0f;
   u[2 * out] = -(even - w[step]) / 6.0f;
@@ -58,9 +59,10 @@ inline void transform_weight(const float* w, int step, float* u, int out) {
 }
 
 // G^T, its adjoint: the gradients of six transformed weights to those of three.
-inline void gather_weight(const float* u, int step, float* w, int out) {
-  const float s1 = (u[step] + u[2 * step]) / 6.0f, d1 = (u[step] - u[2 * step]) / 6.0f;
-  const float s2 = (u[3 * step] + u[4 * step]) / 24.0f, d2 = (u[3 * step] - u[4 * step]) / 24.0f;
+template <class T>
+inline void gather_weight(const T* u, int step, T* w, int out) {
+  const T s1 = (u[step] + u[2 * step]) / 6.0f, d1 = (u[step] - u[2 * step]) / 6.0f;
+  const T s2 = (u[3 * step] + u[4 * step]) / 24.0f, d2 = (u[3 * step] - u[4 * step]) / 24.0f;
   w[0] = u[0] / 4.0f - s1 + s2;
   w[out] = 2.0f * d2 - d1;
   w[2 * out] = 4.0f * s2 - s1 + u[5 * step];

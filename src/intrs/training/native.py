@@ -2,13 +2,13 @@
 
 PyTorch's own are taken wherever these do not fit (another device, window or number of channels).  Both compute the same
 up to rounding in float32; a network is what its weights say, whichever has trained it.  Under autocast tensors are
-stored as bfloat16 and all sums are in float32: on a processor without instructions for bfloat16 that is worth it for
-the memory alone, which is what training waits for.
+stored as bfloat16 and all sums are in float32: that is worth it for the memory alone, which is what training waits for.
 """
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 SWITCH = "INTRS_TRAINING_LAYERS"  # "torch" in the environment: PyTorch's layers alone, for comparisons
 
-if _core.has_fma() and os.environ.get(SWITCH) != "torch":
+AVAILABLE = _core.has_fma() and os.environ.get(SWITCH) != "torch"
+WIDE = _core.has_avx512_bf16()  # then the layers that are compiled for sixteen lanes
+if TYPE_CHECKING:
     from intrs.training import _layers
-
-    AVAILABLE = True
-else:
-    AVAILABLE = False
+elif AVAILABLE:
+    _layers = import_module("intrs.training._layers_avx512" if WIDE else "intrs.training._layers")
 
 STORED = (torch.float32, torch.bfloat16)
 _CHANNELS = 16  # of outputs, and of inputs that need a gradient: a multiple of it
@@ -63,9 +63,9 @@ def _like(gradient: Tensor, model: Tensor) -> Tensor:
 
 
 def stores_bfloat16() -> bool:
-    """Whether tensors are stored as bfloat16 here, and sums taken in float32 all the same.
+    """Whether convolutions that are PyTorch's run in float32 between tensors that are stored as bfloat16.
 
-    PyTorch's own convolutions are better where the processor multiplies bfloat16, and far slower where it does not.
+    Under autocast they would multiply bfloat16, which is far slower where the processor does not.
     """
     return AVAILABLE and torch.is_autocast_enabled("cpu") and not _core.has_bf16()
 
@@ -75,7 +75,6 @@ def convolves(x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple
     rows, columns = weight.shape[2:]
     return (
         _fits(x)
-        and (stores_bfloat16() or not torch.is_autocast_enabled("cpu"))
         and weight.dtype is torch.float32
         and weight.shape[0] % _CHANNELS == 0
         and rows == columns
@@ -87,10 +86,11 @@ def convolves(x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple
 
 
 def _is_faster(weight: Tensor, stride: int, padding: int) -> bool:
-    kernel = weight.shape[2]
+    """Whether it is faster than PyTorch's; where that multiplies bfloat16, tiles are as long as AMX is not there."""
+    kernel, half = weight.shape[2], torch.is_autocast_enabled("cpu") and _core.has_bf16()
     if (kernel, stride, padding) == (3, 1, 1) and weight.shape[1] % _CHANNELS == 0:
-        return weight.numel() <= _MOST_BY_TILES
-    return weight.numel() <= _MOST and (kernel, stride) != (1, 1)
+        return weight.numel() <= _MOST_BY_TILES and (not half or (WIDE and not _core.has_amx_bf16()))
+    return weight.numel() <= _MOST and (kernel, stride) != (1, 1) and not half
 
 
 class _Convolve(torch.autograd.Function):
@@ -120,7 +120,7 @@ class _Convolve(torch.autograd.Function):
 
 def convolve(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
     """The convolution; under autocast its result is stored as bfloat16."""
-    x = x.bfloat16() if stores_bfloat16() else x
+    x = x.bfloat16() if torch.is_autocast_enabled("cpu") else x
     out: Tensor = _Convolve.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
     return out
 
