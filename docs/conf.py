@@ -26,7 +26,7 @@ copyright = author
 release = intrs.__version__
 root_doc = "docs/index"
 include_patterns = [
-    "docs/**.md", "docs/**.ipynb", "bench/*.md", "proofs/*.md", "redteam/*.md", "web/*.md",
+    "docs/**.md", "docs/**.ipynb", "bench/*.md", "proofs/*.md", "redteam/*.md", "web/*.md", "examples/**.md",
     "HACKING.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
 ]  # fmt: skip
 exclude_patterns = [".*", "build", "dist", "src", "tests", "core", "device", "web/node_modules", "**/__pycache__"]

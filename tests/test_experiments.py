@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -492,6 +494,24 @@ def test_a_second_run_samples_nothing(
     assert run(str(whole.parent / "plan.toml"), "-o", str(whole)) == 0
     assert (whole / "results.json").read_text() == before
     assert "nowhere.onnx: the plan names it" in capsys.readouterr().out
+
+
+def test_packed_votes_are_read_and_left_alone(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was packed once it was whole gives the same tables; what was packed too early is refused."""
+    folder = shutil.copytree(whole.parent, tmp_path / "copy") / whole.name
+    for path in (folder / "votes").glob("*.tsv"):
+        path.with_name(f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes()))
+        path.unlink()
+    before = sorted((path.name, path.read_bytes()) for path in (folder / "votes").iterdir())
+    monkeypatch.chdir(folder.parent)
+    (folder / "results.json").unlink()
+    reproduce("plan.toml", folder, quick=True)
+    assert section(folder, "a")["tables"] == section(whole, "a")["tables"]
+    assert sorted((path.name, path.read_bytes()) for path in (folder / "votes").iterdir()) == before
+    early = next(iter((folder / "votes").glob("certify-IntRS*.tsv.xz")))
+    early.write_bytes(lzma.compress(b"".join(lzma.decompress(early.read_bytes()).splitlines(keepends=True)[:-2])))
+    with pytest.raises(ResultsError, match="cannot be a packed one"):
+        reproduce("plan.toml", folder, quick=True)
 
 
 def test_a_killed_run_resumes(here: Path) -> None:

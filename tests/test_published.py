@@ -12,9 +12,12 @@ from intrs.votes import SELECTION, Samples
 from tools import published
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from intrs.metrics import Results
 
 KEPT = sorted(path.name for path in published.RUNS.glob("*.tsv.xz"))
+REPRODUCED = sorted((published.PAPER / "votes").glob("*-IntRS-quant-*.tsv.xz"))
 COUNTED = 3  # images per run
 
 
@@ -25,7 +28,7 @@ def kept() -> dict[str, Results]:
 
 def test_the_table_of_the_docs_is_made_of_them(kept: dict[str, Results]) -> None:
     text = published.PAGE.read_text("utf-8")
-    assert published.page(text, list(kept.values())) == text
+    assert published.page(text, list(kept.values()), published.paper_folder()) == text
     assert all(f"runs/{name}" in text for name in kept)
 
 
@@ -37,18 +40,27 @@ def test_another_file_gives_another_table(kept: dict[str, Results]) -> None:
 
 
 def test_a_page_without_a_place_for_a_table() -> None:
-    with pytest.raises(ValueError, match="0 places for the table 'certified'"):
-        published.page("", [])
+    with pytest.raises(ValueError, match="0 places for the table 'summary'"):
+        published.page("", [], published.paper_folder())
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_votes_of_images_that_ship_are_the_same_today(kept: dict[str, Results], name: str) -> None:
+    check_votes(kept[name])
+
+
+@pytest.mark.parametrize("path", REPRODUCED, ids=[path.name for path in REPRODUCED])
+def test_votes_of_the_papers_experiments_are_the_same_today(path: Path) -> None:
+    check_votes(intrs.read(path))
+
+
+def check_votes(results: Results) -> None:
     """An image keeps its number in the data set that it was taken from, and with it the address of its noise."""
-    run = kept[name].run
+    run = results.run
     assert run
     assert run.request.data in ("cifar10", zoo.DEFAULT_DATA)
     network, shipped = intrs.load(run.request.model), intrs.open_data(zoo.DEFAULT_DATA)
-    rows = {row.idx: row for row in kept[name].rows}
+    rows = {row.idx: row for row in results.rows}
     places = [place for place, idx in enumerate(shipped.indices) if int(idx) in rows]
     places = sorted(places, key=lambda place: rows[int(shipped.indices[place])].n)[len(places) // 4 :][:COUNTED]
     assert len(places) == COUNTED

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from test_make_zoo import FIELDS, MODEL
@@ -18,9 +19,7 @@ from intrs.job import trained_sigma
 from intrs.model import open_model
 from intrs.training.recipe import plain_sigma
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+WEIGHTS = sorted((Path(__file__).parents[1] / "examples" / "weights").glob("float-*"))
 
 # --- What ships ------------------------------------------------------------------------------------------------------
 
@@ -52,6 +51,14 @@ def test_float_networks_have_names(name: str) -> None:
     assert path == zoo.float_path(name.removesuffix("-fp32"))
     file = zoo.card(name.removesuffix("-fp32"))["results"]["files"]["fp32"]
     assert file["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["paper", "quant"])
+@pytest.mark.parametrize("folder", WEIGHTS, ids=[folder.name for folder in WEIGHTS])
+def test_weights_to_start_from_are_those_of_the_networks(folder: Path, kind: str) -> None:
+    start = zoo.card(f"resnet20-{kind}{folder.name.removeprefix('float-')}")["recipe"]["start"]
+    assert start["weights_sha256"] == hashlib.sha256((folder / "float.safetensors").read_bytes()).hexdigest()
+    assert start["recipe"] == json.loads((folder / "state.json").read_text())["recipe"]
 
 
 def test_a_float_network_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

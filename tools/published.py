@@ -1,27 +1,37 @@
 """The tables of docs/results.md that come from the results files in docs/runs: `python tools/published.py` writes them.
 
-The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. A test makes the tables again.
+The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. Those in docs/runs/paper are the
+votes of `intrs reproduce`, and give the paper's experiments. A test makes the tables again.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import intrs
 from intrs.exact import plain
+from intrs.experiments.folder import open_folder
+from intrs.experiments.plan import SIGMAS, read_plan
+from intrs.experiments.tables import sections
 from intrs.files import PACKED, write_whole
+from intrs.reports.runs import METHODS, paper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from intrs.experiments.folder import Found
     from intrs.metrics import Results, Share
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS, PAGE = ROOT / "docs" / "runs", ROOT / "docs" / "results.md"
+PAPER, LETTERS = RUNS / "paper", "ab"  # votes of the plan that ships, and the experiments that are made of them
+WIDTH = 120  # of a line of prose
 BEGIN, END = "<!-- runs: {} -->", "<!-- end of runs -->"
 SHARES = tuple(map(Fraction, ("0.01", "0.1", "0.5", "0.9", "0.99")))  # of the votes
 
@@ -29,6 +39,37 @@ SHARES = tuple(map(Fraction, ("0.01", "0.1", "0.5", "0.9", "0.99")))  # of the v
 def kept() -> list[Results]:
     """All runs that are kept, in the order of their names. Reading a run judges every line again from its votes."""
     return [intrs.read(path) for path in sorted(RUNS.glob(f"*.tsv{PACKED}"))]
+
+
+def paper_folder() -> Found:
+    """The votes of the plan that ships, as far as they are kept."""
+    return open_folder(replace(read_plan(None), experiments=LETTERS), PAPER)
+
+
+def summary(found: Found) -> str:
+    """One line per sigma and method of what is correct and certified, in per cent; in brackets the paper's number."""
+    theirs = paper()["tables"]["cifar10"]
+    rows = [
+        (plain(sigma) if method == METHODS[0] else "", method, *_beside_paper(votes, theirs, method, sigma))
+        for sigma in SIGMAS
+        for method in METHODS
+        if (votes := found.votes(found.plan.certify(method, sigma, sigma)))
+    ]
+    return _table(("sigma", "method", *(f"r = {radius}" for radius in theirs["radii"])), rows)
+
+
+def _beside_paper(run: Results, theirs: dict[str, Any], method: str, sigma: Fraction) -> Iterator[str]:
+    """A cell per radius; none where the paper has nothing certified."""
+    numbers = {Fraction(each): row for each, row in theirs["certified_accuracy"][method].items()}[sigma]
+    for radius, number in zip(theirs["radii"], numbers, strict=True):
+        ours = 100 * run.certified_accuracy(Fraction(radius))
+        yield f"{ours:.1f} ({100 * float(number):.0f})" if float(number) else ""
+
+
+def experiments(found: Found) -> str:
+    """The paper's experiments whose votes are kept, as `intrs reproduce` writes them."""
+    parts = "\n\n".join(each.markdown() for each in sections(found)).split("\n\n")
+    return "\n\n".join(part if part.startswith(("|", "-")) else textwrap.fill(part, WIDTH) for part in parts)
 
 
 def certified(runs: Sequence[Results]) -> str:
@@ -80,19 +121,22 @@ def _percent(share: Share) -> str:
     return f"{100 * share:.1f} ({low:.1f}-{high:.1f})"
 
 
-def page(text: str, runs: Sequence[Results]) -> str:
-    """The page with its tables made again: one of adaptive runs, one of the others, whose votes are comparable."""
+def page(text: str, runs: Sequence[Results], found: Found) -> str:
+    """The page with its tables made again: of adaptive runs, of others, whose votes are comparable, and the paper's."""
     tables = {
+        "summary": summary(found),
+        "paper": experiments(found),
         "certified": certified([run for run in runs if run.asked]),
         "voted": voted([run for run in runs if not run.asked]),
     }
     for name, table in tables.items():
         begin = BEGIN.format(name)
-        text, found = re.subn(f"{begin}.*?{END}", f"{begin}\n\n{table}\n\n{END}", text, flags=re.DOTALL)
-        if found != 1:
-            raise ValueError(f"{PAGE} has {found} places for the table {name!r}, which begin with {begin}")
+        made = f"{begin}\n\n{table}\n\n{END}".replace("\\", r"\\")
+        text, places = re.subn(f"{begin}.*?{END}", made, text, flags=re.DOTALL)
+        if places != 1:
+            raise ValueError(f"{PAGE} has {places} places for the table {name!r}, which begin with {begin}")
     return text
 
 
 if __name__ == "__main__":
-    write_whole(PAGE, page(PAGE.read_text("utf-8"), kept()).encode())
+    write_whole(PAGE, page(PAGE.read_text("utf-8"), kept(), paper_folder()).encode())

@@ -12,6 +12,7 @@ from intrs.errors import ResultsError
 from intrs.experiments.attacks import attacked
 from intrs.experiments.judging import judged_again
 from intrs.experiments.plan import NOISE
+from intrs.files import PACKED
 from intrs.metrics import read
 from intrs.noise import Noise
 from intrs.reports.curves import open_curves
@@ -72,8 +73,10 @@ class Found:
         return self._attacked[planned.folder]
 
     def path(self, sampling: Sampling) -> Path:
-        """Where the votes are kept."""
-        return self.folder / VOTES / f"{sampling.name}.tsv"
+        """Where the votes are kept; packed, if they were once they were whole."""
+        path = self.folder / VOTES / f"{sampling.name}.tsv"
+        packed = path.with_name(path.name + PACKED)
+        return packed if packed.exists() and not path.exists() else path
 
     def certifier(self, sampling: Sampling) -> Certifier:
         """What n votes certify."""
