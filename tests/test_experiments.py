@@ -31,7 +31,7 @@ from intrs.cli import main
 from intrs.errors import IntrsError, ResultsError
 from intrs.experiments import Step, extras, reproduce
 from intrs.experiments import folder as folder_module
-from intrs.experiments.plan import SIGMAS, other_numbers, read_plan
+from intrs.experiments.plan import SIGMAS, Plan, other_numbers, read_plan
 from intrs.metrics import read
 from intrs.reports.runs import METHODS, PAPERS
 
@@ -658,6 +658,13 @@ def test_other_folders_are_left_alone(here: Path, capsys: pytest.CaptureFixture[
     (here / "mine" / "letter.txt").write_text("dear")
     assert run("plan.toml", "-o", "mine") == 2
     assert "not a folder of `intrs reproduce`" in capsys.readouterr().err
+
+
+def test_a_run_folder_is_not_taken_for_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IntrsError, match="would be taken for the plan's data 'caltech101'; choose another name"):
+        folder_module.open_folder(Plan("caltech101"), Path("caltech101"))
+    assert not list(tmp_path.iterdir())
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from intrs.certificate import Certifier, parse_alpha
@@ -19,7 +20,6 @@ from intrs.reports.curves import open_curves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from intrs.data import Images
     from intrs.experiments.attacks import Planned
@@ -90,6 +90,8 @@ class Found:
 
 def open_folder(plan: Plan, folder: Path) -> Found:
     """The run folder, made if need be; another folder with something in it is left alone."""
+    if folder.resolve() == Path(plan.data).resolve():
+        raise ResultsError(f"{folder} would be taken for the plan's data {plan.data!r}; choose another name")
     if folder.exists() and not folder.is_dir():
         raise ResultsError(f"{folder} is not a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / VOTES).is_dir():
