@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,6 @@ from intrs.votes import SELECTION, Samples
 from tools import published
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from intrs.metrics import Results
 
 KEPT = sorted(path.name for path in published.RUNS.glob("*.tsv.xz"))
@@ -37,6 +37,17 @@ def test_another_file_gives_another_table(kept: dict[str, Results]) -> None:
         made = published.certified if run.asked else published.voted
         fewer = type(run).of(run.path, run.run, run.rows[:9])  # type: ignore[arg-type]
         assert made([fewer]) != made([run])
+
+
+def test_runs_of_caltech101_are_of_the_networks_on_the_cards() -> None:
+    cards = Path(published.ROOT / "docs" / "cards").glob("resnet50-*-caltech101-*.json")
+    known = {json.loads(path.read_text("utf-8"))["results"]["identity"] for path in cards}
+    runs = {key: run for key, run in published.caltech101_runs().items() if run.run and run.run.noise.on_integers}
+    assert runs
+    for key, results in runs.items():
+        assert results.run and results.run.identity in known, key
+        fewer = type(results).of(results.path, results.run, results.rows[:50])  # type: ignore[arg-type]
+        assert published.summary({key: fewer}, "caltech101") != published.summary({key: results}, "caltech101")
 
 
 def test_a_page_without_a_place_for_a_table() -> None:

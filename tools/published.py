@@ -1,7 +1,8 @@
 """The tables of docs/results.md that come from the results files in docs/runs: `python tools/published.py` writes them.
 
-The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. Those in docs/runs/paper are the
-votes of `intrs reproduce`, and give the paper's experiments. A test makes the tables again.
+The files are packed as `xz -9e run.tsv` does it, beside the JSON that describes them. Those in docs/runs/paper and
+docs/runs/caltech101 are the votes of `intrs reproduce`, and give the paper's experiments; the networks of the latter
+do not ship, so its table is made of the files alone. A test makes the tables again.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import re
 import textwrap
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import intrs
 from intrs.exact import plain
-from intrs.experiments.folder import open_folder
-from intrs.experiments.plan import SIGMAS, read_plan
+from intrs.experiments.folder import VOTES, open_folder
+from intrs.experiments.plan import SIGMAS, Sampling, read_plan
 from intrs.experiments.tables import sections
 from intrs.files import PACKED, write_whole
 from intrs.reports.runs import METHODS, paper
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
     from intrs.experiments.folder import Found
     from intrs.metrics import Results, Share
 
+    Runs = dict[tuple[Fraction, str], Results]  # by sigma and method
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNS, PAGE = ROOT / "docs" / "runs", ROOT / "docs" / "results.md"
 PAPER, LETTERS = RUNS / "paper", "ab"  # votes of the plan that ships, and the experiments that are made of them
+CALTECH = RUNS / "caltech101"  # votes of examples/caltech101.toml
 WIDTH = 120  # of a line of prose
 BEGIN, END = "<!-- runs: {} -->", "<!-- end of runs -->"
 SHARES = tuple(map(Fraction, ("0.01", "0.1", "0.5", "0.9", "0.99")))  # of the votes
@@ -46,24 +51,40 @@ def paper_folder() -> Found:
     return open_folder(replace(read_plan(None), experiments=LETTERS), PAPER)
 
 
-def summary(found: Found) -> str:
+def cifar10_runs(found: Found) -> Runs:
+    """The runs of experiment a."""
+    wanted = {(sigma, method): found.plan.certify(method, sigma, sigma) for sigma, method in product(SIGMAS, METHODS)}
+    return {key: votes for key, sampling in wanted.items() if (votes := found.votes(sampling))}
+
+
+def caltech101_runs() -> Runs:
+    """The same of Caltech-101."""
+    found: Runs = {}
+    for sigma, method in product(SIGMAS, METHODS):
+        path = CALTECH / VOTES / f"{Sampling(method, sigma, sigma, 0, adaptive=True).name}.tsv{PACKED}"
+        if path.exists():
+            found[sigma, method] = intrs.read(path)
+    return found
+
+
+def summary(runs: Runs, which: str) -> str:
     """One line per sigma and method of what is correct and certified, in per cent; in brackets the paper's number."""
-    theirs = paper()["tables"]["cifar10"]
-    rows = [
-        (plain(sigma) if method == METHODS[0] else "", method, *_beside_paper(votes, theirs, method, sigma))
-        for sigma in SIGMAS
-        for method in METHODS
-        if (votes := found.votes(found.plan.certify(method, sigma, sigma)))
-    ]
-    return _table(("sigma", "method", *(f"r = {radius}" for radius in theirs["radii"])), rows)
+    theirs = paper()["tables"][which]
+    heads = ("sigma", "method", *(f"r = {radius}" for radius in theirs["radii"]), "answered")
+    rows, last = [], None
+    for (sigma, method), run in runs.items():
+        cells = _beside_paper(run, theirs, method, sigma)
+        rows.append(("" if sigma == last else plain(sigma), method, *cells, f"{100 * run.answered():.1f}"))
+        last = sigma
+    return _table(heads, rows, names=2)
 
 
 def _beside_paper(run: Results, theirs: dict[str, Any], method: str, sigma: Fraction) -> Iterator[str]:
-    """A cell per radius; none where the paper has nothing certified."""
+    """A cell per radius; none where neither has anything certified."""
     numbers = {Fraction(each): row for each, row in theirs["certified_accuracy"][method].items()}[sigma]
     for radius, number in zip(theirs["radii"], numbers, strict=True):
         ours = 100 * run.certified_accuracy(Fraction(radius))
-        yield f"{ours:.1f} ({100 * float(number):.0f})" if float(number) else ""
+        yield f"{ours:.1f} ({100 * float(number):.0f})" if ours or float(number) else ""
 
 
 def experiments(found: Found) -> str:
@@ -105,8 +126,9 @@ def _voted(run: Results) -> tuple[str, ...]:
     return _link(run), *(f"{100 * share:.1f}" for share in shares if share), f"{mean.value:.3f}"
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ("---", *("---:",) * (len(heads) - 1)), *rows]
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+    """The first columns are names, the others numbers."""
+    lines = [heads, (*("---",) * names, *("---:",) * (len(heads) - names)), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -124,7 +146,8 @@ def _percent(share: Share) -> str:
 def page(text: str, runs: Sequence[Results], found: Found) -> str:
     """The page with its tables made again: of adaptive runs, of others, whose votes are comparable, and the paper's."""
     tables = {
-        "summary": summary(found),
+        "summary": summary(cifar10_runs(found), "cifar10"),
+        "caltech101": summary(caltech101_runs(), "caltech101"),
         "paper": experiments(found),
         "certified": certified([run for run in runs if run.asked]),
         "voted": voted([run for run in runs if not run.asked]),
