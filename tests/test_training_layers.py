@@ -152,6 +152,16 @@ def test_what_is_taken_under_autocast(
     assert room.convolves(x, weight, (2, 2), (1, 1))
 
 
+def test_products_of_bfloat16_run_where_amx_is_there_in_part() -> None:
+    """oneDNN is told, before its first layer, not to use tiles whose size a virtual machine hides."""
+    code = (
+        "import torch, intrs.training.native; torch.autocast('cpu', dtype=torch.bfloat16).__enter__();"
+        "print(torch.nn.Linear(64, 10)(torch.ones(256, 64)).dtype)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "torch.bfloat16\n"), done.stderr
+
+
 def test_wrong_shapes_are_refused(layers: Any) -> None:
     x, y, weight = np.zeros((2, 8, 8, 16), "f4"), np.zeros((2, 8, 8, 32), "f4"), np.zeros((32, 16, 3, 3), "f4")
     layers.convolve(x, weight, 1, 1, y, 1)

@@ -123,7 +123,9 @@ bool has_avx512_bf16() {
 
 bool has_amx_bf16() {
 #if defined(__x86_64__)
-  return Cpu(7, 0).d >> 22 & 1;
+  constexpr unsigned kTiles = 0x60000;  // of XCR0
+  const Cpu palette(0x1D, 1);           // some virtual machines hide it, and then oneDNN uses tiles of no rows
+  return Cpu(7, 0).d >> 22 & 1 && saves(kTiles) && (palette.c & 0xFFFF) >= 16;
 #else
   return false;
 #endif

@@ -23,6 +23,10 @@ SWITCH = "INTRS_TRAINING_LAYERS"  # "torch" in the environment: PyTorch's layers
 
 AVAILABLE = _core.has_fma() and os.environ.get(SWITCH) != "torch"
 WIDE = _core.has_avx512_bf16()  # then the layers that are compiled for sixteen lanes
+if WIDE and not _core.has_amx_bf16():
+    # Virtual machines may have AMX without telling the size of its tiles; PyTorch's products of bfloat16 then end with
+    # an illegal instruction. oneDNN reads this before its first layer.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 if TYPE_CHECKING:
     from intrs.training import _layers
 elif AVAILABLE:
