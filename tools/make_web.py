@@ -25,7 +25,7 @@ EXPORTED = (
     "noise_digest", "open_rule", "rule_digest", "rule_looks", "check_together", "decide", "votes",
 )  # fmt: skip
 NATIVE = {"module.cpp", "exit.cpp", "threads.cpp"}  # Python, and threads
-OTHERS = ("avx", "neon")  # kernel sets of other machines
+OTHERS = ("amx", "avx", "neon")  # kernel sets of other machines
 SHA256 = ROOT / "device/intrs_sha256.c"  # C99 and C++17 at once
 CPU = "generic+bulk_memory+sign_ext+mutable_globals+nontrapping_fptoint"
 FLAGS = (

@@ -1,5 +1,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -23,6 +27,8 @@ struct Cpu {
   Cpu(unsigned leaf, unsigned subleaf) { __get_cpuid_count(leaf, subleaf, &a, &b, &c, &d); }
 };
 
+constexpr unsigned kTiles = 0x60000;  // of AMX
+
 // Whether the operating system saves these registers (XCR0): 6 for AVX, 0xE6 for AVX-512.
 bool saves(unsigned registers) {
   if (!(Cpu(1, 0).c >> 27 & 1)) return false;  // OSXSAVE
@@ -44,6 +50,18 @@ bool has_avx512vnni() {
   const Cpu cpu(7, 0);
   return (cpu.b & kAll) == kAll && cpu.c >> 11 & 1 && saves(0xE6);
 }
+
+// Whether it multiplies matrices of bytes, and the system lets this process do so: Linux wants to be asked, once.
+[[maybe_unused]] bool has_amx_int8() {
+  constexpr unsigned kTileAndInt8 = 1u << 24 | 1u << 25;
+  if (!has_avx512vnni() || (Cpu(7, 0).d & kTileAndInt8) != kTileAndInt8 || !saves(kTiles)) return false;
+#if defined(__linux__)
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of <asm/prctl.h>, and the bit of XCR0
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 #elif defined(__aarch64__)
 bool has_neon_dot() {
 #if defined(__linux__)
@@ -64,6 +82,9 @@ bool has_neon_dot() {
 std::vector<KernelSet> sets_of_this_machine() {  // fastest first
   std::vector<KernelSet> sets;
 #if defined(__x86_64__)
+#if defined(INTRS_AMX)
+  if (has_amx_int8()) sets.push_back(amx_set());
+#endif
   if (has_avx512vnni()) sets.push_back(avx512vnni_set());
 #if defined(INTRS_AVXVNNI)
   if (has_avxvnni()) sets.push_back(avxvnni_set());
@@ -123,8 +144,7 @@ bool has_avx512_bf16() {
 
 bool has_amx_bf16() {
 #if defined(__x86_64__)
-  constexpr unsigned kTiles = 0x60000;  // of XCR0
-  const Cpu palette(0x1D, 1);           // some virtual machines hide it, and then oneDNN uses tiles of no rows
+  const Cpu palette(0x1D, 1);  // some virtual machines hide it, and then oneDNN uses tiles of no rows
   return Cpu(7, 0).d >> 22 & 1 && saves(kTiles) && (palette.c & 0xFFFF) >= 16;
 #else
   return false;

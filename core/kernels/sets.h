@@ -14,6 +14,9 @@ KernelSet avx2_set();
 KernelSet avxvnni_set();
 #endif
 KernelSet avx512vnni_set();
+#if defined(INTRS_AMX)  // compilers before GCC 11 and Clang 11 do not know it
+KernelSet amx_set();
+#endif
 #elif defined(__aarch64__)
 KernelSet neon_set();
 KernelSet neon_smlal_set();

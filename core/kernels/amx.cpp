@@ -1,0 +1,269 @@
+// AMX: products of whole matrices of bytes, and AVX-512 for all else.
+//
+// The layout of lanes.h is that of the instruction: h vectors of sixteen samples, one behind the other, are a matrix of
+// 4h channels by sixteen samples, in the order in which TDPBSUD wants it. Sixteen output channels by 4h weights are the
+// other one. A row of a window, whose pixels lie side by side, is one or a few such matrices.
+#include "x86_512.h"
+
+namespace intrs {
+namespace {
+
+constexpr int32_t kSide = 16;  // rows of a tile, and lanes of a row
+constexpr int64_t kRow = 64;   // bytes from a row in memory to the next: vectors of codes, sums or weights
+
+// The eight tiles: four of sums, two of weights, two of codes.
+enum Tile { kSums = 0, kWeights = 4, kCodes = 6 };
+
+// As the intrinsics, whose tile must be a literal.
+template <int kTile>
+INTRS_INLINE void load_tile(const void* from) {
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(kRow), "i"(kTile) : "memory");
+}
+template <int kTile>
+INTRS_INLINE void store_tile(void* to) {
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(kRow), "i"(kTile) : "memory");
+}
+template <int kSum, int kSigned, int kUnsigned>
+INTRS_INLINE void multiply_tiles() {
+  __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kSigned), "i"(kUnsigned));
+}
+
+// Sizes of the tiles while it lives. Whoever used tiles on this thread before finds their sizes again: oneDNN, for one,
+// sets them only when they change.
+class Sizes {
+ public:
+  explicit Sizes(int32_t vectors) {
+    __asm__ volatile("sttilecfg %0" : "=m"(before_));
+    Bytes wanted = {};
+    wanted[0] = 1;  // palette
+    for (int tile = 0; tile < 8; ++tile) {
+      const bool weights = tile == kWeights || tile == kWeights + 1;
+      wanted[16 + 2 * tile] = uint8_t(weights ? kQuad * vectors : kRow);  // bytes of a row
+      wanted[48 + tile] = uint8_t(tile >= kCodes ? vectors : kSide);      // rows
+    }
+    __asm__ volatile("ldtilecfg %0" : : "m"(wanted));
+  }
+  ~Sizes() { __asm__ volatile("ldtilecfg %0" : : "m"(before_)); }  // without a palette, this releases them
+  Sizes(const Sizes&) = delete;
+  Sizes& operator=(const Sizes&) = delete;
+
+ private:
+  using Bytes = uint8_t[64];
+  Bytes before_ = {};
+};
+
+int32_t blocks(int32_t channels) {  // of sixteen
+  return (channels + kSide - 1) / kSide;
+}
+
+using Base = Lanes<Dot<Avx512Vector>>;
+using Pack = LanesPack<Dot<Avx512Vector>>;
+
+// A row of a matrix of weights: an output channel. Whole lines of the cache, which load twice as fast.
+struct alignas(64) Row {
+  int8_t weights[64];
+};
+
+// A Conv as products of matrices, or, where that does not suit, as the other set has it.
+struct PackedMatrices : Packed {
+  std::unique_ptr<Packed> other;
+  Pack::PackedConv output;       // what becomes of sums; its quads have no strips
+  int32_t vectors = 0;           // of codes in a matrix
+  std::vector<int64_t> offsets;  // of the matrices of codes, in bytes from the first tap
+  std::vector<Row> weights;      // [sixteen output channels][matrix][channel], 4 * vectors of each row
+  std::vector<int32_t> starts;   // of sums, [sixteen output channels][channel][lane]
+
+  const Row* weights_of(int32_t block) const { return &weights[size_t(block) * offsets.size() * kSide]; }
+};
+
+// The vectors of a window that lie side by side, as runs of equal length.
+struct Runs {
+  int32_t length;                // vectors
+  std::vector<int64_t> offsets;  // bytes from the first tap
+  Runs(const Window& w, const In& in) {
+    const bool together = w.dilation_x == 1 || w.width == 1;
+    const int32_t pixel = int32_t(in.pixel / Pack::kBytes);
+    length = together ? pixel * w.width : pixel;
+    for (int32_t y = 0; y < w.height; ++y) {
+      for (int32_t x = 0; x < (together ? 1 : w.width); ++x) {
+        offsets.push_back(int64_t{y} * w.dilation_y * in.row + int64_t{x} * w.dilation_x * in.pixel);
+      }
+    }
+  }
+};
+
+// Four weights of an output channel for vector `vector` of run `run`; channels beyond the last one have zeros.
+void copy_four(const Conv& op, int32_t out_channel, int32_t pixel_vectors, int32_t taps, int32_t first_tap,
+               int32_t vector, int8_t* to) {
+  const int32_t tap = first_tap + vector / pixel_vectors, channel = vector % pixel_vectors * kQuad;
+  const int32_t count = std::min(kQuad, op.channels_per_group - channel);
+  const size_t at = (size_t(out_channel) * size_t(taps) + size_t(tap)) * size_t(op.channels_per_group);
+  std::memcpy(to, &op.weights[at + size_t(channel)], size_t(count));
+}
+
+void pack_weights(const Conv& op, const In& in, int32_t channels, PackedMatrices& packed) {
+  const Runs runs(op.window, in);
+  const int32_t taps = op.window.height * op.window.width, pixel = int32_t(in.pixel / Pack::kBytes);
+  const int32_t parts = (runs.length + kSide - 1) / kSide, taps_in_run = runs.length / pixel;
+  packed.vectors = (runs.length + parts - 1) / parts;
+  const size_t all = runs.offsets.size() * size_t(parts);
+  packed.weights.assign(size_t(blocks(channels)) * all * kSide, Row{});
+  for (size_t run = 0; run < runs.offsets.size(); ++run) {
+    for (int32_t part = 0, done = 0; part < parts; ++part) {
+      // The last part reaches back over what is done already, with weights of zero, rather than beyond the run.
+      const int32_t first = std::min(part * packed.vectors, runs.length - packed.vectors);
+      packed.offsets.push_back(runs.offsets[run] + int64_t{first} * Pack::kBytes);
+      const size_t index = run * size_t(parts) + size_t(part);
+      for (int32_t c = 0; c < channels; ++c) {
+        Row& row = packed.weights[(size_t(c / kSide) * all + index) * kSide + size_t(c % kSide)];
+        for (int32_t v = done - first; v < packed.vectors; ++v) {
+          copy_four(op, c, pixel, taps, int32_t(run) * taps_in_run, first + v, &row.weights[kQuad * v]);
+        }
+      }
+      done = first + packed.vectors;
+    }
+  }
+}
+
+void pack_starts(const Conv& op, int32_t channels, PackedMatrices& packed) {
+  packed.starts.assign(size_t(blocks(channels)) * kSide * kSide, 0);
+  for (int32_t c = 0; c < channels; ++c) {
+    std::fill_n(&packed.starts[size_t(c) * kSide], kSide, start_value(op, c, channels, Avx512Vector::kFlip));
+  }
+}
+
+// Whether there are enough channels to fill matrices, and the usual scales.
+bool suits(const Conv& op, const In& in, const Out& out) {
+  Pack::PackedConv output;
+  Pack::pack_output(op, output);
+  return Pack::suits(op, in, out) && output.usual && op.groups == 1 && 2 * out.shape.channels >= kSide;
+}
+
+// Kernels that keep their products in flight: while the tiles of one block are multiplied, the sums of the block before
+// it become codes.
+struct Amx : Base {
+  using Base::run;
+  using Vec = Avx512Vector::Vec;
+
+  static std::unique_ptr<Packed> pack(const Conv& op, const In& in, const Out& out) {
+    auto packed = std::make_unique<PackedMatrices>();
+    if (!suits(op, in, out)) {
+      packed->other = Pack::pack(op, in, out);
+      if (!packed->other) return nullptr;
+      packed->scratch = packed->other->scratch, packed->bytes = packed->other->bytes;
+      packed->rows = packed->other->rows;
+      return packed;
+    }
+    const int32_t channels = out.shape.channels, zero_point = Pack::pack_output(op, packed->output);
+    for (int32_t quad = 0; quad < quads(channels); ++quad) {
+      packed->output.quads.push_back(Pack::pack_quad(op, quad, channels, zero_point, {}));
+    }
+    pack_weights(op, in, channels, *packed);
+    pack_starts(op, channels, *packed);
+    packed->bytes = int64_t(packed->weights.size() * sizeof(Row));
+    return packed;
+  }
+
+  // B times sixteen output channels of P neighbouring pixels.
+  struct Block {
+    int32_t first;  // sixteen channels
+    const uint8_t* from;
+    int64_t step;
+    uint8_t* to;
+  };
+  struct alignas(64) Sums {
+    int32_t at[4][kSide][kSide];  // [B * P][channel][lane]
+  };
+
+  template <int B, int P>
+  static INTRS_INLINE void multiply(const PackedMatrices& packed, const Block& block) {
+    each<B>([&](auto b) INTRS_BODY {
+      const int32_t* starts = &packed.starts[size_t(block.first + b) * kSide * kSide];
+      each<P>([&](auto p) INTRS_BODY { load_tile<kSums + b * P + p>(starts); });
+    });
+    const Row* weights = packed.weights_of(block.first);
+    const int64_t all = int64_t(packed.offsets.size()) * kSide;
+    for (const int64_t offset : packed.offsets) {
+      each<B>([&](auto b) INTRS_BODY { load_tile<kWeights + b>(weights + b * all); });
+      each<P>([&](auto p) INTRS_BODY {
+        load_tile<kCodes + p % 2>(block.from + p * block.step + offset);
+        each<B>([&](auto b) INTRS_BODY { multiply_tiles<kSums + b * P + p, kWeights + b, kCodes + p % 2>(); });
+      });
+      weights += kSide;
+    }
+  }
+
+  template <Rounds kRounds, int B, int P>
+  static INTRS_INLINE void finish(const Pack::PackedConv& output, const Sums& sums, const Block& block, int64_t step) {
+    const int32_t first = block.first * (kSide / kQuad);
+    const int32_t last = std::min(first + B * (kSide / kQuad), int32_t(output.quads.size()));
+    for (int32_t quad = first; quad < last; ++quad) {
+      const auto& scale = output.quads[size_t(quad)].scale;
+      const int32_t b = (quad - first) / (kSide / kQuad), c = (quad - first) % (kSide / kQuad) * kQuad;
+      for (int32_t p = 0; p < P; ++p) {
+        const auto* s = reinterpret_cast<const Vec*>(sums.at[b * P + p][c]);
+        const Vec codes = Avx512Vector::codes<kRounds>(s[0], s[1], s[2], s[3], scale);
+        store_codes(output, codes, block.to + p * step + quad * Pack::kBytes);
+      }
+    }
+  }
+
+  // Pixels x to `end` of row y, P at a time, for B times sixteen channels; returns where it stopped.
+  template <Rounds kRounds, int B, int P>
+  __attribute__((noinline)) static int32_t run_row(const Conv& op, const PackedMatrices& packed, const In& in,
+                                                   const Out& out, int32_t first, int32_t y, int32_t x) {
+    const Window& w = op.window;
+    const int64_t step = w.stride_x * in.pixel;
+    Sums sums;
+    Block before = {};
+    for (; x + P <= out.shape.width; x += P) {
+      const Block block = {first, in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left), step,
+                           out.at(y, x)};
+      multiply<B, P>(packed, block);
+      if (before.to) finish<kRounds, B, P>(packed.output, sums, before, out.pixel);
+      each<B * P>([&](auto i) INTRS_BODY { store_tile<kSums + i>(sums.at[i]); });
+      before = block;
+    }
+    if (before.to) finish<kRounds, B, P>(packed.output, sums, before, out.pixel);
+    return x;
+  }
+
+  template <Rounds kRounds>
+  static void run_rows(const Conv& op, const PackedMatrices& packed, const In& in, const Out& out) {
+    const int32_t count = blocks(out.shape.channels);
+    for (int32_t y = 0; y < out.shape.height; ++y) {
+      for (int32_t first = 0; first < count; first += 2) {
+        if (first + 1 < count) {
+          const int32_t x = run_row<kRounds, 2, 2>(op, packed, in, out, first, y, 0);
+          run_row<kRounds, 2, 1>(op, packed, in, out, first, y, x);
+        } else {
+          const int32_t x = run_row<kRounds, 1, 4>(op, packed, in, out, first, y, 0);
+          run_row<kRounds, 1, 1>(op, packed, in, out, first, y, x);
+        }
+      }
+    }
+  }
+
+  static void run(const Conv& op, const Inputs& inputs, Out out) {
+    if (!inputs.packed) return Base::run(op, inputs, out);
+    const auto& packed = static_cast<const PackedMatrices&>(*inputs.packed);
+    if (packed.other) {
+      Inputs others = inputs;
+      others.packed = packed.other.get();
+      return Base::run(op, others, out);
+    }
+    const Sizes sizes(packed.vectors);
+    by_rounds(packed.output.rounds, [&](auto rounds) { run_rows<rounds()>(op, packed, inputs[0], out); });
+  }
+};
+
+}  // namespace
+
+KernelSet amx_set() {
+  KernelSet set = Base::set("amx");
+  set.pack = Amx::pack;
+  set.layers = KernelTable<Operation>::of<Amx>();
+  return set;
+}
+
+}  // namespace intrs
