@@ -145,7 +145,7 @@ def test_release_build(tmp_path: Path) -> None:
 
 def kernels_share_no_code(folder: Path) -> None:
     """A function that the linker could choose for the whole program must not be compiled for newer processors."""
-    special = [p for p in folder.rglob("*.o") if p.name.startswith(("avx", "neon"))]
+    special = [p for p in folder.rglob("*.o") if p.name.startswith(("amx", "avx", "neon"))]
     assert special
     for file in special:
         symbols = subprocess.run(["nm", "-C", file], check=True, capture_output=True, text=True).stdout

@@ -59,34 +59,45 @@ int32_t blocks(int32_t channels) {  // of sixteen
 using Base = Lanes<Dot<Avx512Vector>>;
 using Pack = LanesPack<Dot<Avx512Vector>>;
 
+// Where vectors lie, in bytes from the first tap. A type of this file, as for all vectors that grow here: functions of
+// std::vector<int64_t> would be the linker's to choose, and are compiled for AMX.
+struct Place {
+  int64_t offset;
+};
+
 // A row of a matrix of weights: an output channel. Whole lines of the cache, which load twice as fast.
 struct alignas(64) Row {
   int8_t weights[64];
 };
 
+// Where the sums of an output channel begin, for all lanes.
+struct alignas(64) Start {
+  int32_t lanes[kSide];
+};
+
 // A Conv as products of matrices, or, where that does not suit, as the other set has it.
 struct PackedMatrices : Packed {
   std::unique_ptr<Packed> other;
-  Pack::PackedConv output;       // what becomes of sums; its quads have no strips
-  int32_t vectors = 0;           // of codes in a matrix
-  std::vector<int64_t> offsets;  // of the matrices of codes, in bytes from the first tap
-  std::vector<Row> weights;      // [sixteen output channels][matrix][channel], 4 * vectors of each row
-  std::vector<int32_t> starts;   // of sums, [sixteen output channels][channel][lane]
+  Pack::PackedConv output;    // what becomes of sums; its quads have no strips
+  int32_t vectors = 0;        // of codes in a matrix
+  std::vector<Place> places;  // of the matrices of codes
+  std::vector<Row> weights;   // [sixteen output channels][matrix][channel], 4 * vectors of each row
+  std::vector<Start> starts;  // of all output channels
 
-  const Row* weights_of(int32_t block) const { return &weights[size_t(block) * offsets.size() * kSide]; }
+  const Row* weights_of(int32_t block) const { return &weights[size_t(block) * places.size() * kSide]; }
 };
 
 // The vectors of a window that lie side by side, as runs of equal length.
 struct Runs {
-  int32_t length;                // vectors
-  std::vector<int64_t> offsets;  // bytes from the first tap
+  int32_t length;  // vectors
+  std::vector<Place> places;
   Runs(const Window& w, const In& in) {
     const bool together = w.dilation_x == 1 || w.width == 1;
     const int32_t pixel = int32_t(in.pixel / Pack::kBytes);
     length = together ? pixel * w.width : pixel;
     for (int32_t y = 0; y < w.height; ++y) {
       for (int32_t x = 0; x < (together ? 1 : w.width); ++x) {
-        offsets.push_back(int64_t{y} * w.dilation_y * in.row + int64_t{x} * w.dilation_x * in.pixel);
+        places.push_back({int64_t{y} * w.dilation_y * in.row + int64_t{x} * w.dilation_x * in.pixel});
       }
     }
   }
@@ -106,13 +117,13 @@ void pack_weights(const Conv& op, const In& in, int32_t channels, PackedMatrices
   const int32_t taps = op.window.height * op.window.width, pixel = int32_t(in.pixel / Pack::kBytes);
   const int32_t parts = (runs.length + kSide - 1) / kSide, taps_in_run = runs.length / pixel;
   packed.vectors = (runs.length + parts - 1) / parts;
-  const size_t all = runs.offsets.size() * size_t(parts);
+  const size_t all = runs.places.size() * size_t(parts);
   packed.weights.assign(size_t(blocks(channels)) * all * kSide, Row{});
-  for (size_t run = 0; run < runs.offsets.size(); ++run) {
+  for (size_t run = 0; run < runs.places.size(); ++run) {
     for (int32_t part = 0, done = 0; part < parts; ++part) {
       // The last part reaches back over what is done already, with weights of zero, rather than beyond the run.
       const int32_t first = std::min(part * packed.vectors, runs.length - packed.vectors);
-      packed.offsets.push_back(runs.offsets[run] + int64_t{first} * Pack::kBytes);
+      packed.places.push_back({runs.places[run].offset + int64_t{first} * Pack::kBytes});
       const size_t index = run * size_t(parts) + size_t(part);
       for (int32_t c = 0; c < channels; ++c) {
         Row& row = packed.weights[(size_t(c / kSide) * all + index) * kSide + size_t(c % kSide)];
@@ -126,9 +137,9 @@ void pack_weights(const Conv& op, const In& in, int32_t channels, PackedMatrices
 }
 
 void pack_starts(const Conv& op, int32_t channels, PackedMatrices& packed) {
-  packed.starts.assign(size_t(blocks(channels)) * kSide * kSide, 0);
+  packed.starts.assign(size_t(blocks(channels)) * kSide, Start{});
   for (int32_t c = 0; c < channels; ++c) {
-    std::fill_n(&packed.starts[size_t(c) * kSide], kSide, start_value(op, c, channels, Avx512Vector::kFlip));
+    std::fill_n(packed.starts[size_t(c)].lanes, kSide, start_value(op, c, channels, Avx512Vector::kFlip));
   }
 }
 
@@ -178,15 +189,15 @@ struct Amx : Base {
   template <int B, int P>
   static INTRS_INLINE void multiply(const PackedMatrices& packed, const Block& block) {
     each<B>([&](auto b) INTRS_BODY {
-      const int32_t* starts = &packed.starts[size_t(block.first + b) * kSide * kSide];
+      const Start* starts = &packed.starts[size_t(block.first + b) * kSide];
       each<P>([&](auto p) INTRS_BODY { load_tile<kSums + b * P + p>(starts); });
     });
     const Row* weights = packed.weights_of(block.first);
-    const int64_t all = int64_t(packed.offsets.size()) * kSide;
-    for (const int64_t offset : packed.offsets) {
+    const int64_t all = int64_t(packed.places.size()) * kSide;
+    for (const Place& place : packed.places) {
       each<B>([&](auto b) INTRS_BODY { load_tile<kWeights + b>(weights + b * all); });
       each<P>([&](auto p) INTRS_BODY {
-        load_tile<kCodes + p % 2>(block.from + p * block.step + offset);
+        load_tile<kCodes + p % 2>(block.from + p * block.step + place.offset);
         each<B>([&](auto b) INTRS_BODY { multiply_tiles<kSums + b * P + p, kWeights + b, kCodes + p % 2>(); });
       });
       weights += kSide;
