@@ -164,7 +164,7 @@ def test_the_int8_network_quantizes_the_noisy_sum(here: Path) -> None:
     assert np.allclose(open_engine(here / "int8.onnx")(drawn), right, atol=0.05)
 
 
-@pytest.mark.parametrize(("kernels", "asked"), [("avx512vnni", "0"), ("avx2", "1"), ("neon", "1")])
+@pytest.mark.parametrize(("kernels", "asked"), [("amx", "0"), ("avx512vnni", "0"), ("avx2", "1"), ("neon", "1")])
 def test_int8_is_told_to_be_right_where_it_would_saturate(
     here: Path, monkeypatch: pytest.MonkeyPatch, kernels: str, asked: str
 ) -> None:

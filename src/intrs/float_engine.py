@@ -219,7 +219,7 @@ def _session(path: Path, data: bytes) -> Any:
 
 
 def _has_vnni() -> bool:
-    return "vnni" in selected_kernels()
+    return selected_kernels().endswith(("vnni", "amx"))
 
 
 def _classes(path: Path, session: Any, shape: tuple[int, ...]) -> int:
