@@ -45,8 +45,9 @@ def test_runs_of_caltech101_are_of_the_networks_on_the_cards() -> None:
     runs = {key: run for key, run in published.caltech101_runs().items() if run.run and run.run.noise.on_integers}
     assert runs
     for key, results in runs.items():
-        assert results.run and results.run.identity in known, key
-        fewer = type(results).of(results.path, results.run, results.rows[:50])  # type: ignore[arg-type]
+        assert results.run
+        assert results.run.identity in known, key
+        fewer = type(results).of(results.path, results.run, results.rows[:50])
         assert published.summary({key: fewer}, "caltech101") != published.summary({key: results}, "caltech101")
 
 
