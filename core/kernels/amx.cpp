@@ -9,10 +9,10 @@ namespace intrs {
 namespace {
 
 constexpr int32_t kSide = 16;  // rows of a tile, and lanes of a row
+constexpr int32_t kRows = 4;   // of the output that are done at once, while the rows that they read are near
 constexpr int64_t kRow = 64;   // bytes from a row in memory to the next: vectors of codes, sums or weights
 
-// The eight tiles: four of sums, two of weights, two of codes.
-enum Tile { kSums = 0, kWeights = 4, kCodes = 6 };
+enum Tile { kWeights = 4, kCodes = 6 };  // 0 to 3 are sums, and 7 is codes, too
 
 // As the intrinsics, whose tile must be a literal.
 template <int kTile>
@@ -37,9 +37,8 @@ class Sizes {
     Bytes wanted = {};
     wanted[0] = 1;  // palette
     for (int tile = 0; tile < 8; ++tile) {
-      const bool weights = tile == kWeights || tile == kWeights + 1;
-      wanted[16 + 2 * tile] = uint8_t(weights ? kQuad * vectors : kRow);  // bytes of a row
-      wanted[48 + tile] = uint8_t(tile >= kCodes ? vectors : kSide);      // rows
+      wanted[16 + 2 * tile] = uint8_t(tile == kWeights ? kQuad * vectors : kRow);  // bytes of a row
+      wanted[48 + tile] = uint8_t(tile >= kCodes ? vectors : kSide);               // rows
     }
     __asm__ volatile("ldtilecfg %0" : : "m"(wanted));
   }
@@ -150,8 +149,9 @@ bool suits(const Conv& op, const In& in, const Out& out) {
   return Pack::suits(op, in, out) && output.usual && op.groups == 1 && 2 * out.shape.channels >= kSide;
 }
 
-// Kernels that keep their products in flight: while the tiles of one block are multiplied, the sums of the block before
-// it become codes.
+// Sixteen output channels of two pixels are a pair. A tile is stored when its products are there, and what follows
+// waits for that, so a pair has two of the four tiles of sums: while one is multiplied, the one before it is stored,
+// and the sums of the one before that become codes.
 struct Amx : Base {
   using Base::run;
   using Vec = Avx512Vector::Vec;
@@ -172,88 +172,95 @@ struct Amx : Base {
     pack_weights(op, in, channels, *packed);
     pack_starts(op, channels, *packed);
     packed->bytes = int64_t(packed->weights.size() * sizeof(Row));
+    packed->rows = kRows;
     return packed;
   }
 
-  // B times sixteen output channels of P neighbouring pixels.
-  struct Block {
-    int32_t first;  // sixteen channels
-    const uint8_t* from;
-    int64_t step;
-    uint8_t* to;
+  struct Pair {
+    const uint8_t* from[2];
+    uint8_t* to[2];
   };
   struct alignas(64) Sums {
-    int32_t at[4][kSide][kSide];  // [B * P][channel][lane]
+    int32_t at[4][kSide][kSide];  // [tile][channel][lane]
   };
 
-  template <int B, int P>
-  static INTRS_INLINE void multiply(const PackedMatrices& packed, const Block& block) {
-    each<B>([&](auto b) INTRS_BODY {
-      const Start* starts = &packed.starts[size_t(block.first + b) * kSide];
-      each<P>([&](auto p) INTRS_BODY { load_tile<kSums + b * P + p>(starts); });
-    });
-    const Row* weights = packed.weights_of(block.first);
-    const int64_t all = int64_t(packed.places.size()) * kSide;
+  template <int kTile>
+  static INTRS_INLINE void multiply(const PackedMatrices& packed, int32_t block, const Pair& pair) {
+    const Start* starts = &packed.starts[size_t(block) * kSide];
+    load_tile<kTile>(starts), load_tile<kTile + 1>(starts);
+    const Row* weights = packed.weights_of(block);
     for (const Place& place : packed.places) {
-      each<B>([&](auto b) INTRS_BODY { load_tile<kWeights + b>(weights + b * all); });
-      each<P>([&](auto p) INTRS_BODY {
-        load_tile<kCodes + p % 2>(block.from + p * block.step + place.offset);
-        each<B>([&](auto b) INTRS_BODY { multiply_tiles<kSums + b * P + p, kWeights + b, kCodes + p % 2>(); });
-      });
+      load_tile<kWeights>(weights);
+      load_tile<kCodes>(pair.from[0] + place.offset);
+      multiply_tiles<kTile, kWeights, kCodes>();
+      load_tile<kCodes + 1>(pair.from[1] + place.offset);
+      multiply_tiles<kTile + 1, kWeights, kCodes + 1>();
       weights += kSide;
     }
   }
 
-  template <Rounds kRounds, int B, int P>
-  static INTRS_INLINE void finish(const Pack::PackedConv& output, const Sums& sums, const Block& block, int64_t step) {
-    const int32_t first = block.first * (kSide / kQuad);
-    const int32_t last = std::min(first + B * (kSide / kQuad), int32_t(output.quads.size()));
+  template <Rounds kRounds>
+  static INTRS_INLINE void finish(const Pack::PackedConv& output, int32_t block, const int32_t (*sums)[kSide][kSide],
+                                  const Pair& pair) {
+    const int32_t first = block * (kSide / kQuad);
+    const int32_t last = std::min(first + kSide / kQuad, int32_t(output.quads.size()));
     for (int32_t quad = first; quad < last; ++quad) {
       const auto& scale = output.quads[size_t(quad)].scale;
-      const int32_t b = (quad - first) / (kSide / kQuad), c = (quad - first) % (kSide / kQuad) * kQuad;
-      for (int32_t p = 0; p < P; ++p) {
-        const auto* s = reinterpret_cast<const Vec*>(sums.at[b * P + p][c]);
+      for (int32_t p = 0; p < 2; ++p) {
+        const auto* s = reinterpret_cast<const Vec*>(sums[p][(quad - first) * kQuad]);
         const Vec codes = Avx512Vector::codes<kRounds>(s[0], s[1], s[2], s[3], scale);
-        store_codes(output, codes, block.to + p * step + quad * Pack::kBytes);
+        store_codes(output, codes, pair.to[p] + quad * Pack::kBytes);
       }
     }
   }
 
-  // Pixels x to `end` of row y, P at a time, for B times sixteen channels; returns where it stopped.
-  template <Rounds kRounds, int B, int P>
-  __attribute__((noinline)) static int32_t run_row(const Conv& op, const PackedMatrices& packed, const In& in,
-                                                   const Out& out, int32_t first, int32_t y, int32_t x) {
-    const Window& w = op.window;
-    const int64_t step = w.stride_x * in.pixel;
-    Sums sums;
-    Block before = {};
-    for (; x + P <= out.shape.width; x += P) {
-      const Block block = {first, in.at(int64_t{y} * w.stride_y - w.top, int64_t{x} * w.stride_x - w.left), step,
-                           out.at(y, x)};
-      multiply<B, P>(packed, block);
-      if (before.to) finish<kRounds, B, P>(packed.output, sums, before, out.pixel);
-      each<B * P>([&](auto i) INTRS_BODY { store_tile<kSums + i>(sums.at[i]); });
-      before = block;
-    }
-    if (before.to) finish<kRounds, B, P>(packed.output, sums, before, out.pixel);
-    return x;
-  }
-
+  // Sixteen output channels of all pixels.
   template <Rounds kRounds>
-  static void run_rows(const Conv& op, const PackedMatrices& packed, const In& in, const Out& out) {
-    const int32_t count = blocks(out.shape.channels);
-    for (int32_t y = 0; y < out.shape.height; ++y) {
-      for (int32_t first = 0; first < count; first += 2) {
-        if (first + 1 < count) {
-          const int32_t x = run_row<kRounds, 2, 2>(op, packed, in, out, first, y, 0);
-          run_row<kRounds, 2, 1>(op, packed, in, out, first, y, x);
-        } else {
-          const int32_t x = run_row<kRounds, 1, 4>(op, packed, in, out, first, y, 0);
-          run_row<kRounds, 1, 1>(op, packed, in, out, first, y, x);
-        }
+  struct Pipeline {
+    const Window& window;
+    const PackedMatrices& packed;
+    const In& in;
+    const Out& out;
+    int32_t block;
+
+    const int32_t in_row = (out.shape.width + 1) / 2;
+    const int64_t count = int64_t{out.shape.height} * in_row;
+    Pair pairs[2] = {};
+    Sums sums;
+
+    // In rows of odd length, the last pixel is a pair by itself: it is done twice.
+    Pair pair(int64_t index) const {
+      const auto y = int32_t(index / in_row), x = int32_t(index % in_row) * 2;
+      const int32_t columns[2] = {x, std::min(x + 1, out.shape.width - 1)};
+      Pair found;
+      for (int p = 0; p < 2; ++p) {
+        found.from[p] =
+            in.at(int64_t{y} * window.stride_y - window.top, int64_t{columns[p]} * window.stride_x - window.left);
+        found.to[p] = out.at(y, columns[p]);
+      }
+      return found;
+    }
+
+    // The products of pair `index`, the codes of the one before the last, whose tiles are the same, and the sums of the
+    // last one.
+    template <int kTile>
+    INTRS_INLINE void step(int64_t index) {
+      constexpr int kOther = 2 - kTile;
+      const Pair done = pairs[kTile / 2];
+      if (index < count) {
+        pairs[kTile / 2] = pair(index);
+        multiply<kTile>(packed, block, pairs[kTile / 2]);
+      }
+      if (index >= 2 && index - 2 < count) finish<kRounds>(packed.output, block, &sums.at[kTile], done);
+      if (index >= 1 && index - 1 < count) {
+        store_tile<kOther>(sums.at[kOther]), store_tile<kOther + 1>(sums.at[kOther + 1]);
       }
     }
-  }
+
+    __attribute__((noinline)) void run() {
+      for (int64_t index = 0; index < count + 2; index += 2) step<0>(index), step<2>(index + 1);
+    }
+  };
 
   static void run(const Conv& op, const Inputs& inputs, Out out) {
     if (!inputs.packed) return Base::run(op, inputs, out);
@@ -264,7 +271,11 @@ struct Amx : Base {
       return Base::run(op, others, out);
     }
     const Sizes sizes(packed.vectors);
-    by_rounds(packed.output.rounds, [&](auto rounds) { run_rows<rounds()>(op, packed, inputs[0], out); });
+    by_rounds(packed.output.rounds, [&](auto rounds) {
+      for (int32_t block = 0; block < blocks(out.shape.channels); ++block) {
+        Pipeline<rounds()>{op.window, packed, inputs[0], out, block}.run();
+      }
+    });
   }
 };
 
