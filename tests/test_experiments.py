@@ -268,6 +268,33 @@ def test_adaptive_runs_decide_the_radii_of_the_table(whole: Path, stopping: Path
     assert not any(note.startswith("Adaptive runs") for note in section(whole, "c")["notes"])
 
 
+def test_integers_may_have_more_samples_and_floats_fewer_images(here: Path) -> None:
+    """One plan for what takes minutes in integers and hours in floats; h has images of its own."""
+    more = f'adaptive = {N // 2}\nmore = {N}\nfloat_images = 3\ntimed = 2\nexperiments = "abh"\n'
+    (here / "plan.toml").write_text(more + SETTINGS + MODELS)
+    assert run("plan.toml", "-o", "out") == 0
+    out, common = here / "out", "trained0.25-sigma0.25"
+    lengths = {p.stem: len(votes(out, p.stem)) for p in (out / "votes").glob(f"*-{common}*.tsv")}
+    assert lengths == {
+        f"certify-IntRS-quant-{common}-adaptive": IMAGES,
+        f"certify-IntRS-quant-{common}-adaptive-n{N}": IMAGES,
+        f"certify-FloatRS-fp-{common}-adaptive": 3,
+        f"certify-FloatRS-quant-{common}-adaptive": 3,
+        f"certify-IntRS-quant-{common}-timed": 2,
+        f"certify-FloatRS-fp-{common}-timed": 2,
+    }
+    title = f"IntRS-quant, at most {N} samples"
+    table = next(t for t in section(out, "a")["tables"] if t["title"].startswith(title))
+    check_rows(out, table, "0.25 (adaptive)", f"certify-IntRS-quant-{common}-adaptive-n{N}", average=False)
+    assert votes(out, f"certify-IntRS-quant-{common}-adaptive")["n"].max() <= N // 2
+    assert votes(out, f"certify-IntRS-quant-{common}-adaptive-n{N}")["n"].max() > N // 2
+    assert [row[0] for row in section(out, "b")["tables"][0]["rows"]] == [*METHODS, title]
+    assert f"runs of 3 or {IMAGES} images, at most {N // 2} or {N} samples per image" in section(out, "a")["done"]
+    h = section(out, "h")
+    assert h["done"].startswith(f"2 runs of 2 images, {N} samples per image")
+    assert "runs of their own" in h["notes"][0]
+
+
 def test_an_adaptive_run_resumes_and_verifies(
     stopping: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,18 +41,26 @@ def certified_accuracy(found: Found) -> Section:
     theirs = paper()["tables"].get(which, {})
     radii = tuple(theirs.get("radii", DEFAULT_RADII))
     tables = []
-    for method in METHODS:
-        numbers = _by_sigma(theirs.get("certified_accuracy", {}).get(method, {}))
+    for title, samplings in _by_method(found).items():
+        numbers = _by_sigma(theirs.get("certified_accuracy", {}).get(samplings[0].method, {}))
         rows = [
             row
-            for sigma in SIGMAS
-            if (votes := found.votes(s := found.plan.certify(method, sigma, sigma)))
-            for row in _accuracy_rows(votes, _certified_at(s), radii, numbers.get(sigma))
+            for s in samplings
+            if (votes := found.votes(s))
+            for row in _accuracy_rows(votes, _certified_at(s), radii, numbers.get(s.sigma))
         ]
         if rows:
             columns = ("sigma", "", *(f"r = {r}" for r in radii), "average radius")
-            tables.append(Table(beside(method, theirs.get("table")), columns, tuple(rows)))
+            tables.append(Table(beside(title, theirs.get("table")), columns, tuple(rows)))
     return section(found, "a", tables, [DENOMINATORS, INTERVALS, *_adaptive_note(found), *_reach(found)])
+
+
+def _by_method(found: Found) -> dict[str, list[Sampling]]:
+    """The votes of experiments a and b, one per sigma: of each method, and of the one that has more samples."""
+    plan = found.plan
+    of_each = {method: [plan.certify(method, sigma, sigma) for sigma in SIGMAS] for method in METHODS}
+    more = {f"{METHODS[0]}, at most {plan.more:,} samples": list(map(plan.certify_more, SIGMAS))} if plan.more else {}
+    return of_each | more
 
 
 def _accuracy_rows(
@@ -72,10 +80,10 @@ def _accuracy_rows(
 def certified_percentage(found: Found) -> Section:
     """Experiment b: one line per method."""
     rows = []
-    for method in METHODS:
-        runs = [found.votes(found.plan.certify(method, sigma, sigma)) for sigma in SIGMAS]
+    for title, samplings in _by_method(found).items():
+        runs = [found.votes(s) for s in samplings]
         if any(runs):
-            rows.append((method, *(share_text(votes.answered()) if votes else "not run" for votes in runs)))
+            rows.append((title, *(share_text(votes.answered()) if votes else "not run" for votes in runs)))
     columns = ("method", *(f"sigma {plain(sigma)}" for sigma in SIGMAS))
     tables = [Table("Images that got a certificate, right or wrong", columns, tuple(rows))] if rows else []
     return section(found, "b", tables, [FIGURE_ONLY, INTERVALS])
@@ -105,7 +113,7 @@ def other_sigma(found: Found) -> Section:
 
 
 def _adaptive_note(found: Found) -> list[str]:
-    return [ADAPTIVE] if found.plan.adaptive else []
+    return [ADAPTIVE] if found.plan.adaptive or found.plan.more else []
 
 
 def _certified_at(sampling: Sampling) -> str:

@@ -44,7 +44,7 @@ TRAINED = tuple(map(Fraction, ("0.12", "0.25")))  # networks of experiment c
 COMPARED = ("IntRS-quant", "FloatRS-fp")  # methods that the paper shows in c to f and h
 PREDICTIONS = (100, 1000, 10_000, 100_000)
 MOST_BYTES, MOST_IMAGES, MOST_SAMPLES, MOST_TRAININGS = 2**20, 10**6, 10**7, 100
-QUICK = {"images": 50, "n": 1000, "adaptive": 1000, "attacked": 0}
+QUICK = {"images": 50, "n": 1000, "adaptive": 1000, "more": 0, "attacked": 0}
 DEFAULT_RADII = ("0.25", "0.5", "0.75", "1.0", "1.25", "1.5")
 
 
@@ -65,12 +65,15 @@ class Sampling:
     n: int
     command: str = "certify"
     adaptive: bool = False  # n is the most then
+    more: bool = False  # of the plan's `more` samples, beside those that all methods have
+    timed: bool = False  # of the few images of experiment h
 
     @property
     def name(self) -> str:
         """Of the file, without its ending."""
-        n = f"-n{self.n}" if self.command == "predict" else "-adaptive" if self.adaptive else ""
-        return f"{self.command}-{self.method}-trained{plain(self.trained)}-sigma{plain(self.sigma)}{n}"
+        kind = "-adaptive" if self.adaptive else "-timed" if self.timed else ""
+        n = f"-n{self.n}" if self.command == "predict" or self.more else ""
+        return f"{self.command}-{self.method}-trained{plain(self.trained)}-sigma{plain(self.sigma)}{kind}{n}"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ class Plan:
     seed: int = 1
     attacked: int = 100
     adaptive: int = 0  # the most samples of adaptive runs; 0: there are none
+    more: int = 0  # the most samples of adaptive runs of IntRS-quant beside these; 0: there are none
+    float_images: int = 0  # images of the float methods, which take longer; 0: as many as of IntRS-quant
+    timed: int = 0  # images whose time experiment h takes, in runs of their own; 0: in those of e
     experiments: str = "".join(TITLES)
     models: tuple[tuple[str, Fraction, str], ...] = ()
     undefended: tuple[tuple[str, str], ...] = ()
@@ -102,22 +108,40 @@ class Plan:
         """All votes that an experiment wants, whether or not their network is there."""
         match experiment:
             case "a" | "b":
-                return [self.certify(m, s, s) for m in METHODS for s in SIGMAS]
+                more = [self.certify_more(s) for s in SIGMAS] if self.more else []
+                return [self.certify(m, s, s) for m in METHODS for s in SIGMAS] + more
             case "c":
                 return [self.certify(m, t, s) for t in TRAINED for m in COMPARED for s in SIGMAS]
             case "d":
                 return [self.predict(m, n) for m in COMPARED for n in PREDICTIONS if n <= self.n]
-            case "e" | "h":
+            case "e":
                 return [self.fixed(m) for m in COMPARED]
+            case "h":
+                return [self.timing(m) for m in COMPARED]
         return []
 
     def certify(self, method: str, trained: Fraction, sigma: Fraction) -> Sampling:
         """Votes for certificates."""
         return Sampling(method, trained, sigma, self.adaptive or self.n, adaptive=bool(self.adaptive))
 
+    def certify_more(self, sigma: Fraction) -> Sampling:
+        """Votes for certificates of IntRS-quant with more samples than the other methods have."""
+        return Sampling(METHODS[0], sigma, sigma, self.more, adaptive=True, more=True)
+
     def fixed(self, method: str) -> Sampling:
-        """A fixed number of votes, at one sigma: experiments d and e judge them again, h takes their time."""
+        """A fixed number of votes, at one sigma: experiments d and e judge them again."""
         return Sampling(method, FIXED_SIGMA, FIXED_SIGMA, self.n)
+
+    def timing(self, method: str) -> Sampling:
+        """The votes whose time experiment h takes: the same ones, or those of a few images."""
+        return replace(self.fixed(method), timed=bool(self.timed))
+
+    def images_of(self, sampling: Sampling) -> int:
+        """How many images the votes are about, at most."""
+        if sampling.timed:
+            return self.timed
+        fewer = self.float_images if sampling.method != METHODS[0] else 0
+        return min(fewer or self.images, self.images)
 
     def predict(self, method: str, n: int) -> Sampling:
         """Votes for predictions; those over as many samples as certificates take are the same votes."""
@@ -170,10 +194,10 @@ def _bytes(path: Path) -> bytes:
 
 
 NUMBERS = {
-    "images": MOST_IMAGES, "skip": MOST_IMAGES, "attacked": MOST_IMAGES,
-    "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "adaptive": MOST_SAMPLES,
+    "images": MOST_IMAGES, "skip": MOST_IMAGES, "attacked": MOST_IMAGES, "float_images": MOST_IMAGES,
+    "timed": MOST_IMAGES, "n0": MOST_SAMPLES, "n": MOST_SAMPLES, "adaptive": MOST_SAMPLES, "more": MOST_SAMPLES,
 }  # fmt: skip
-MAY_BE_NONE = ("adaptive", "attacked")
+MAY_BE_NONE = ("adaptive", "attacked", "float_images", "more", "timed")
 TEXTS = ("data", "split", "paper", "alpha", "experiments")
 KEYS = (*NUMBERS, *TEXTS, "models", "undefended", "seed", "training")
 

@@ -188,8 +188,8 @@ class _Opened:
         assert model
         common: dict[str, Any] = {
             "model": model, "data": plan.data, "split": plan.split, "noise": NOISE[sampling.method],
-            "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed, "max": plan.images,
-            "skip": plan.skip, "threads": self.threads,
+            "sigma": str(sampling.sigma), "n": sampling.n, "alpha": plan.alpha, "seed": plan.seed,
+            "max": plan.images_of(sampling), "skip": plan.skip, "threads": self.threads,
         }  # fmt: skip
         try:
             if sampling.command == "predict":

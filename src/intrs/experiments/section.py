@@ -102,8 +102,9 @@ def _done(found: Found, letter: str) -> str:
     runs = [(s, votes) for s in found.plan.needs(letter) if (votes := found.votes(s))]
     images = sorted({len(votes) for _, votes in runs})
     time = sum(seconds_of(votes) for _, votes in runs)
-    fixed = ", ".join(f"{n:,}" for n in sorted({s.n for s, _ in runs if not s.adaptive}))
-    samples = f"{fixed} samples per image" if fixed else f"at most {found.plan.adaptive:,} samples per image"
+    fixed = [s.n for s, _ in runs if not s.adaptive]
+    counts = (f"{n:,}" for n in sorted(set(fixed or (s.n for s, _ in runs))))
+    samples = f"{', '.join(counts)} samples per image" if fixed else f"at most {' or '.join(counts)} samples per image"
     certified = any(votes.has_radii for _, votes in runs)
     select = f" (and {found.plan.n0:,} to select the class)" if certified else ""
     return (

@@ -29,7 +29,7 @@ def time_and_size(found: Found) -> Section:
     """Experiment h: one line per method."""
     rows = []
     for method in COMPARED:
-        votes = found.votes(found.plan.fixed(method))
+        votes = found.votes(found.plan.timing(method))
         if votes and votes.run:
             samples = sum(row.n0 + row.n for row in votes.rows)
             size = zoo.find_model(votes.run.request.model).stat().st_size
@@ -38,7 +38,8 @@ def time_and_size(found: Found) -> Section:
             rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", votes.run.kernels))
     columns = ("method", "network", "time per image", "samples/s", "file, bytes", "engine")
     title = f"One image with {found.plan.n0 + found.plan.n:,} samples"
-    notes = ["Times are those of the runs above, noise included; whatever else the machine did is in them."]
+    which = "runs of their own" if found.plan.timed else "the runs above"
+    notes = [f"Times are those of {which}, noise included; whatever else the machine did is in them."]
     if theirs := other_numbers()["time"].get(found.plan.paper):
         notes.append(
             f"The paper, {theirs['where']}: FloatRS-fp {theirs['FloatRS-fp']}, IntRS-quant {theirs['IntRS-quant']}."
