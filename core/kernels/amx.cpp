@@ -102,7 +102,7 @@ struct Runs {
   }
 };
 
-// Four weights of an output channel for vector `vector` of run `run`; channels beyond the last one have zeros.
+// Four weights of an output channel, for a vector of the run that begins at a tap; channels beyond the last have zeros.
 void copy_four(const Conv& op, int32_t out_channel, int32_t pixel_vectors, int32_t taps, int32_t first_tap,
                int32_t vector, int8_t* to) {
   const int32_t tap = first_tap + vector / pixel_vectors, channel = vector % pixel_vectors * kQuad;
