@@ -53,6 +53,32 @@ def scores_of(source: int, shape: tuple[int, int, int], classes: int = 3, seed: 
     return conv(source, weights, wide=True, output_zero_point=0, rescale=exact, **changes)
 
 
+def many_channels(seed: int) -> Network:
+    """Convs with the scales of trained networks and more channels than kernels take at once, in any windows."""
+    rng = np.random.default_rng(seed)
+    shape = int(rng.integers(4, 12)), int(rng.integers(4, 12)), int(rng.integers(3, 40))
+    start, layers = quantiser(*shape), list[Layer]()
+    for source in range(3):
+        layers.append(_any_window(rng, source, shape))
+        shape = layers[-1].output_shape(shape)
+    return Network(start, (*layers, scores_of(3, shape)))
+
+
+def _any_window(rng: np.random.Generator, source: int, shape: tuple[int, int, int]) -> Conv:
+    side, stride, dilation = (int(rng.choice(values)) for values in ([1, 2, 3, 5, 7], [1, 1, 2], [1, 1, 2]))
+    reach, pad = (side - 1) * dilation, list[int]()
+    for size in shape[:2]:
+        before, after = rng.integers(0, reach + 1, 2).tolist()
+        after += max(reach + 1 - size - before - after, 0)
+        pad += [before, after + -(size + before + after - reach - 1) % stride]
+    layer = conv(
+        source, rng.integers(-128, 128, (int(rng.integers(8, 50)), side, side, shape[2])), pad=tuple(pad),
+        stride=(stride, stride), dilation=(dilation, dilation), input_zero_point=-100 if source else -128,
+        rescale=rescale(int(rng.integers(40, 45))), output_zero_point=-100, clamp=(int(rng.choice([-128, -100])), 127),
+    )  # fmt: skip
+    return twice(layer) if rng.random() < 0.5 else layer
+
+
 def network(*layers: Layer, height: int = 4, width: int = 4, channels: int = 3) -> Network:
     """A network of these layers, or of a single scoring layer."""
     start = quantiser(height, width, channels)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers import conv, network, quantiser, rescale, scores_of
+from layers import conv, many_channels, network, quantiser, rescale, scores_of
 from random_networks import random_network
 
 import intrs
@@ -22,6 +22,7 @@ from intrs.votes import SELECTION, content_index
 
 ROOT = Path(__file__).parent.parent
 NETWORKS, MUTATIONS = 40, 300
+WIDE = 8  # of them have many channels
 
 
 pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake and a C++ compiler")
@@ -56,7 +57,8 @@ def write_networks(folder: Path, count: int) -> list[Path]:
     files = []
     for seed in range(count):
         files.append(folder / f"{seed}.bin")
-        files[-1].write_bytes(random_network(np.random.default_rng(seed)).to_bytes())
+        made = many_channels(seed) if seed < WIDE else random_network(np.random.default_rng(seed))
+        files[-1].write_bytes(made.to_bytes())
     return files
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import random_networks
 import reference
-from layers import add, conv, full, network, one_scale, quantiser, rescale, scores_of
+from layers import add, conv, full, many_channels, network, one_scale, quantiser, rescale, scores_of
 from random_networks import random_images, random_network
 
 from intrs import _core
@@ -218,11 +218,21 @@ def test_shapes_agree_with_the_core() -> None:
 def test_every_lane_width_gives_the_same_bits(kernels: str) -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        net = random_network(rng)
-        images = random_images(rng, net, 18)
-        assert np.array_equal(net.scores(images, "scalar"), net.scores(images, kernels))
-        for a, b in zip(net.trace(images[0], "scalar"), net.trace(images[0], kernels), strict=True):
-            assert np.array_equal(a, b)
+        check_bits(random_network(rng), kernels, rng)
+
+
+@pytest.mark.parametrize("kernels", _core.kernel_names())
+def test_many_channels_give_the_same_bits(kernels: str) -> None:
+    for seed in range(25):
+        check_bits(many_channels(seed), kernels, np.random.default_rng(seed))
+
+
+def check_bits(net: Network, kernels: str, rng: np.random.Generator) -> None:
+    """All scores, and all tensors of one image, are those of the normative set."""
+    images = random_images(rng, net, 18)
+    assert np.array_equal(net.scores(images, "scalar"), net.scores(images, kernels))
+    for a, b in zip(net.trace(images[0], "scalar"), net.trace(images[0], kernels), strict=True):
+        assert np.array_equal(a, b)
 
 
 def test_a_set_that_differs_is_refused() -> None:

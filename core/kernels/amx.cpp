@@ -14,9 +14,18 @@ constexpr int64_t kRow = 64;   // bytes from a row in memory to the next: vector
 
 enum Tile { kWeights = 4, kCodes = 6 };  // 0 to 3 are sums, and 7 is codes, too
 
+// Sanitizers do not see what assembly reads, so they are shown the ends of every row.
+INTRS_INLINE void show_rows([[maybe_unused]] const void* from, [[maybe_unused]] int32_t rows) {
+#if defined(__SANITIZE_ADDRESS__)
+  const auto* bytes = static_cast<const volatile uint8_t*>(from);
+  for (int32_t row = 0; row < rows; ++row) (void)bytes[row * kRow], (void)bytes[row * kRow + kRow - 1];
+#endif
+}
+
 // As the intrinsics, whose tile must be a literal.
 template <int kTile>
-INTRS_INLINE void load_tile(const void* from) {
+INTRS_INLINE void load_tile(const void* from, int32_t rows = kSide) {
+  show_rows(from, rows);
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(kRow), "i"(kTile) : "memory");
 }
 template <int kTile>
@@ -191,9 +200,9 @@ struct Amx : Base {
     const Row* weights = packed.weights_of(block);
     for (const Place& place : packed.places) {
       load_tile<kWeights>(weights);
-      load_tile<kCodes>(pair.from[0] + place.offset);
+      load_tile<kCodes>(pair.from[0] + place.offset, packed.vectors);
       multiply_tiles<kTile, kWeights, kCodes>();
-      load_tile<kCodes + 1>(pair.from[1] + place.offset);
+      load_tile<kCodes + 1>(pair.from[1] + place.offset, packed.vectors);
       multiply_tiles<kTile + 1, kWeights, kCodes + 1>();
       weights += kSide;
     }

@@ -97,6 +97,14 @@ void append_gathered(Network& n) {
   append(n, Gather{{1, 1, 0}, {}, {}}, {2}, {3, 7, 10});
 }
 
+// More channels than a tile of AMX has rows, and windows whose rows are longer than one; after a ReLU, rounded twice.
+void append_wide(Network& n, Random& random) {
+  append(n, check_conv(random, 20, 10, 1, check_window(7, 1, 3)), {2}, {9, 7, 20});
+  Conv relu = check_conv(random, 36, 30, 1, check_window(3, 2, 1));
+  relu.clamp_low = relu.output_zero_point;
+  append(n, check_double(std::move(relu)), {4}, {5, 4, 36});
+}
+
 }  // namespace
 
 Network check_kinds() {
@@ -116,6 +124,7 @@ Network check_kinds() {
   append_double(n, random);
   append_pointwise(n, random);
   append_gathered(n);
+  append_wide(n, random);
   append(n, check_scores(random, n.shapes[9]), {9}, {1, 1, 6});
   return n;
 }
