@@ -38,7 +38,7 @@ STAGES = (  # the first that matches the name of a function; (?<!re) keeps requa
     ("noise", r"NoiseTable|ChaCha|chacha|Lookup"),
     ("input quantiser", r"(?<!re)quantise"),
     ("argmax and votes", r"top_class|score|value|count_votes|Worker"),
-    ("convolution", r"conv|depthwise|dot_|tile|Winograd"),
+    ("convolution", r"conv|depthwise|dot_|tile|Winograd|Amx"),
     ("residual add", r"::add"),
     ("pooling and other layers", r"pool|requantise|concat|pad|finish|rescale"),
     ("borders and loop", r"memset|memmove|memcpy|fill|run|Runner"),

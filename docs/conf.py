@@ -29,7 +29,9 @@ include_patterns = [
     "docs/**.md", "docs/**.ipynb", "bench/*.md", "proofs/*.md", "redteam/*.md", "web/*.md", "examples/**.md",
     "HACKING.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
 ]  # fmt: skip
-exclude_patterns = [".*", "build", "dist", "src", "tests", "core", "device", "web/node_modules", "**/__pycache__"]
+exclude_patterns = [
+    ".*", "build", "dist", "src", "tests", "core", "device", "web/node_modules", "**/__pycache__", "docs/runs/*/*.md",
+]  # fmt: skip
 extensions = ["myst_nb", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 4

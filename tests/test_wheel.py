@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 import intrs
-from intrs import zoo
+from intrs import _core, zoo
+from tools.make_wheels import LARGEST
 
 ROOT = Path(__file__).parent.parent
-LARGEST = 15_000_000  # bytes
 
 
 def run(*command: object, folder: Path, **environment: str) -> str:
@@ -53,6 +53,8 @@ def test_the_wheel_is_small_and_complete(wheel: Path) -> None:
         "intrs/exchange/device/runtime/intrs.h", "intrs/exchange/device/runtime/arith.h",
     ):  # fmt: skip
         assert wanted in names, wanted
+    modules = {Path(name).name.split(".")[0] for name in names if name.startswith("intrs/training/_layers")}
+    assert modules >= {"_layers", *(["_layers_avx512"] if _core.has_avx512_bf16() else [])}
     (core,) = (name for name in names if re.fullmatch(r"intrs/_core\..*so", name))
     stable = sys.version_info >= (3, 12)
     assert ("abi3" in core, "-abi3-" in wheel.name) == (stable, stable)

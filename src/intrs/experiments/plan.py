@@ -44,7 +44,7 @@ TRAINED = tuple(map(Fraction, ("0.12", "0.25")))  # networks of experiment c
 COMPARED = ("IntRS-quant", "FloatRS-fp")  # methods that the paper shows in c to f and h
 PREDICTIONS = (100, 1000, 10_000, 100_000)
 MOST_BYTES, MOST_IMAGES, MOST_SAMPLES, MOST_TRAININGS = 2**20, 10**6, 10**7, 100
-QUICK = {"images": 50, "n": 1000, "adaptive": 1000, "more": 0, "attacked": 0}
+QUICK = {"images": 50, "n": 1000, "adaptive": 1000, "more": 0, "attacked": 0, "timed": 50}
 DEFAULT_RADII = ("0.25", "0.5", "0.75", "1.0", "1.25", "1.5")
 
 

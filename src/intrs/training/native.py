@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 SWITCH = "INTRS_TRAINING_LAYERS"  # "torch" in the environment: PyTorch's layers alone, for comparisons
 
 AVAILABLE = _core.has_fma() and os.environ.get(SWITCH) != "torch"
-WIDE = _core.has_avx512_bf16()  # then the layers that are compiled for sixteen lanes
-if WIDE and not _core.has_amx_bf16():
+# Then the layers that are compiled for sixteen lanes, unless the compiler did not know the instructions.
+WIDE = _core.has_avx512_bf16() and find_spec("intrs.training._layers_avx512") is not None
+if _core.has_avx512_bf16() and not _core.has_amx_bf16():
     # Virtual machines may have AMX without telling the size of its tiles; PyTorch's products of bfloat16 then end with
     # an illegal instruction. oneDNN reads this before its first layer.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -90,7 +92,7 @@ def convolves(x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple
 
 
 def _is_faster(weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether it is faster than PyTorch's; where that multiplies bfloat16, tiles are as long as AMX is not there."""
+    """Whether it is faster than PyTorch's: where that multiplies bfloat16, by tiles for AVX-512 if there is no AMX."""
     kernel, half = weight.shape[2], torch.is_autocast_enabled("cpu") and _core.has_bf16()
     if (kernel, stride, padding) == (3, 1, 1) and weight.shape[1] % _CHANNELS == 0:
         return weight.numel() <= _MOST_BY_TILES and (not half or (WIDE and not _core.has_amx_bf16()))
