@@ -230,12 +230,19 @@ struct Amx : Base {
     const PackedMatrices& packed;
     const In& in;
     const Out& out;
-    int32_t block;
-
-    const int32_t in_row = (out.shape.width + 1) / 2;
-    const int64_t count = int64_t{out.shape.height} * in_row;
+    const int32_t block, in_row;
+    const int64_t count;
     Pair pairs[2] = {};
     Sums sums;
+
+    Pipeline(const Window& w, const PackedMatrices& p, const In& from, const Out& to, int32_t b)
+        : window(w),
+          packed(p),
+          in(from),
+          out(to),
+          block(b),
+          in_row((to.shape.width + 1) / 2),
+          count(int64_t{to.shape.height} * in_row) {}
 
     // In rows of odd length, the last pixel is a pair by itself: it is done twice.
     Pair pair(int64_t index) const {
@@ -282,7 +289,7 @@ struct Amx : Base {
     const Sizes sizes(packed.vectors);
     by_rounds(packed.output.rounds, [&](auto rounds) {
       for (int32_t block = 0; block < blocks(out.shape.channels); ++block) {
-        Pipeline<rounds()>{op.window, packed, inputs[0], out, block}.run();
+        Pipeline<rounds()>(op.window, packed, inputs[0], out, block).run();
       }
     });
   }
