@@ -132,15 +132,15 @@ Network check_kinds() {
 // The shortcut comes first, so that all that follow up to the Add pass on their output to the next layer alone.
 Network check_rows() {
   Random random;
-  Network n = check_image({13, 4, 3});
-  append(n, check_conv(random, 16, 3, 1, check_window(3, 2, 1)), {0}, {7, 2, 16});
-  append(n, check_conv(random, 16, 3, 1, check_window(3, 1, 1)), {0}, {13, 4, 16});
-  append(n, check_conv(random, 16, 16, 1, check_window(3, 1, 1)), {2}, {13, 4, 16});  // tiles
-  append(n, check_conv(random, 16, 16, 16, check_window(3, 2, 1)), {3}, {7, 2, 16});  // depthwise
-  append(n, Requantise{5, 9, -100, 101, {{1518500250}, {31}}}, {4}, {7, 2, 16});
-  append(n, check_conv(random, 16, 16, 1, {3, 3, 1, 1, 2, 2, 2, 2, 2, 2}), {5}, {7, 2, 16});  // dilated
-  append(n, Gather{{}, {1, 0}, {0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15}}, {6}, {7, 2, 16});
-  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {7, 1}, {7, 2, 16});
+  Network n = check_image({29, 4, 3});
+  append(n, check_conv(random, 16, 3, 1, check_window(3, 2, 1)), {0}, {15, 2, 16});
+  append(n, check_conv(random, 16, 3, 1, check_window(3, 1, 1)), {0}, {29, 4, 16});
+  append(n, check_conv(random, 16, 16, 1, check_window(3, 1, 1)), {2}, {29, 4, 16});   // tiles
+  append(n, check_conv(random, 16, 16, 16, check_window(3, 2, 1)), {3}, {15, 2, 16});  // depthwise
+  append(n, Requantise{5, 9, -100, 101, {{1518500250}, {31}}}, {4}, {15, 2, 16});
+  append(n, check_conv(random, 16, 16, 1, {3, 3, 1, 1, 2, 2, 2, 2, 2, 2}), {5}, {15, 2, 16});  // dilated
+  append(n, Gather{{}, {1, 0}, {0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15}}, {6}, {15, 2, 16});
+  append(n, Add{1 << 20, 777777, 5, 5, 21, -9, -128, 100}, {7, 1}, {15, 2, 16});
   Conv scores = check_scores(random, n.shapes[8]);
   scores.rescale = {{1 << 30}, {30}};  // no rounding: any other code gives other scores
   append(n, std::move(scores), {8}, {1, 1, 6});
