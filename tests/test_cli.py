@@ -366,19 +366,49 @@ def test_kill_and_resume(here: Path, intrs: Intrs, started: Callable[..., subpro
     assert without_time(path) == without_time(here / "whole.tsv")
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]], sent: int, code: int) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt(here: Path, started: Callable[..., subprocess.Popen[str]], sent: int) -> None:
+    """The command ends by the signal itself, so that a shell ends the loop that it stands in, too."""
     process = started(*long_run(here, 5000), "--out", "stopped.tsv")
     wait_for_lines(here / "stopped.tsv", 3, process)
     begin = time.monotonic()
     process.send_signal(sent)
     _, err = process.communicate(timeout=10)
     assert time.monotonic() - begin < 3  # a second, on a machine that does nothing else
-    assert process.returncode == code
+    assert process.returncode == -sent
     assert "of 5000 images; continue with\n  intrs certify tiny.onnx many.npz" in err
     assert err.rstrip().endswith("--out stopped.tsv")
     assert "Traceback" not in err
     assert (here / "stopped.tsv").read_bytes().endswith(b"\n")
+
+
+def test_what_a_script_runs_in_the_background_does_not_hear_ctrl_c(
+    here: Path, started: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "INTERRUPTIBLE", INTERRUPTIBLE.replace("default_int_handler", "SIG_IGN"))
+    process = started(*long_run(here, 5000), "--out", "stopped.tsv")
+    wait_for_lines(here / "stopped.tsv", 3, process)
+    process.send_signal(signal.SIGINT)
+    wait_for_lines(here / "stopped.tsv", 20, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == -signal.SIGTERM
+
+
+def test_a_second_sigterm_ends_the_command_at_once() -> None:
+    """Whatever holds up the first one."""
+    held_up = """
+import os, signal
+from intrs.cli import start
+signal.signal(signal.SIGTERM, start._terminate)
+for _ in range(2):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except KeyboardInterrupt:
+        print("heard", flush=True)
+print("still alive")
+"""
+    ended = subprocess.run([sys.executable, "-c", held_up], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "heard\n")
 
 
 def test_help_without_arguments(intrs: Intrs) -> None:

@@ -26,7 +26,7 @@ from PIL import Image
 from test_reports import FINAL, check_numbers, read_page, save_training, state
 from tiny_model import save_images, save_model
 
-from intrs import zoo
+from intrs import open_data, zoo
 from intrs.cli import main
 from intrs.errors import IntrsError, ResultsError
 from intrs.experiments import Step, extras, reproduce
@@ -663,6 +663,42 @@ def test_every_other_image(here: Path) -> None:
     (here / "plan.toml").write_text(plan)
     reproduce("plan.toml", "out")
     assert list(votes(here / "out", "certify-IntRS-quant-trained0.25-sigma0.25")["idx"]) == [3, 43, 83]  # not 23 and 63
+
+
+def test_how_many_images_is_what_was_taken(here: Path) -> None:
+    plan = SETTINGS.replace(f"images = {IMAGES}", "images = 500\nskip = 3\nfloat_images = 2").replace(
+        f"n = {N}", "n = 60"
+    )
+    (here / "plan.toml").write_text(plan + 'experiments = "a"\n' + MODELS)
+    reproduce("plan.toml", "out")
+    taken = -(-len(open_data("tiny.npz")) // 3)
+    assert f"{taken} images (2 of the float methods)" in (here / "out/results.md").read_text()
+
+
+def test_a_network_has_a_rate_for_every_engine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same int8 file by integers and in ONNX Runtime."""
+    monkeypatch.setattr("intrs.job.Job.rate", lambda job: 5000.0 if job.run.noise.on_integers else 400.0)
+    (here / "plan.toml").write_text(SETTINGS + 'experiments = "a"\n' + MODELS)
+    outlooks: list[list[Step]] = []
+    reproduce("plan.toml", "out", outlook=lambda steps: outlooks.append(list(steps)))
+    assert {(step.name.split("-")[2], step.rate) for step in outlooks[0]} == {
+        ("fp", 400.0),
+        ("quant", 5000.0),
+        ("quant", 400.0),
+    }
+
+
+def test_the_size_of_a_network_is_that_of_the_plan_s(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed runs keep the path by which they were made, which may lead nowhere from the folder of today."""
+    folder = shutil.copytree(whole.parent, tmp_path / "copy") / whole.name
+    for path in (folder / "votes").glob("*.tsv"):
+        path.with_name(f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes()))
+        path.unlink()
+    monkeypatch.chdir(tmp_path)
+    reproduce("copy/plan.toml", folder, quick=True)
+    assert section(folder, "h")["tables"] == section(whole, "h")["tables"]
 
 
 def test_a_folder_of_a_training_run_has_the_network_of_the_method(here: Path) -> None:

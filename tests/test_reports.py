@@ -726,6 +726,8 @@ def test_a_report_as_a_function(
     assert len(written.remarks) == 1
     again = reports.report([metrics.read("wide.tsv")], data=open_data("tiny.npz"))
     assert again.images == IMAGES
+    yielded = reports.report((Path(name) for name in ["wide.tsv"]), tmp_path / "y.html")
+    assert yielded.data == written.data
     assert capfd.readouterr() == ("", "")
     assert re.fullmatch(r"Page\('.*w.html', runs: 1, images: 0, [\d,]+ bytes\)", repr(written))
 

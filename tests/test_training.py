@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -434,7 +435,79 @@ def test_one_process_a_folder(data: Path, tmp_path: Path, train: Train) -> None:
     with contextlib.closing(checkpoint.Checkpoint(tmp_path / "x", recipe())):
         code, _, err = train(data, "resnet8", tmp_path / "x", *SHORT)
     assert code == MISTAKE
-    assert f"another process is writing {tmp_path / 'x'}" in err
+    assert f"another process trains in {tmp_path / 'x'}" in err
+
+
+def test_a_folder_that_is_trained_in_is_refused_before_anything_is_read(tmp_path: Path, train: Train) -> None:
+    checkpoint = room("checkpoint")
+    with contextlib.closing(checkpoint.Checkpoint(tmp_path / "x", recipe())):
+        code, _, err = train(tmp_path / "no data", "resnet8", tmp_path / "x", *SHORT)
+    assert code == MISTAKE
+    assert f"another process trains in {tmp_path / 'x'}" in err
+    checkpoint.check_free(tmp_path / "new")
+    assert not (tmp_path / "new").exists(), "nothing is made"
+
+
+def test_a_run_does_not_write_into_the_folder_of_another_one(tmp_path: Path, run: Path) -> None:
+    """The folder was removed while it trained, and another run began in its place."""
+    checkpoint, folder = room("checkpoint"), tmp_path / "x"
+    with contextlib.closing(
+        checkpoint.Checkpoint(copied(run, folder), Recipe(**read(run / "state.json")["recipe"]))
+    ) as kept:
+        kept.check()
+        shutil.rmtree(folder)
+        with pytest.raises(IntrsError, match="was deleted or replaced during this run"):
+            kept.check()
+        with contextlib.closing(checkpoint.Checkpoint(folder, recipe())):
+            with pytest.raises(IntrsError, match="was deleted or replaced during this run"):
+                kept.save(None, None, {})
+            assert [path.name for path in folder.iterdir()] == [checkpoint.LOCK]
+
+
+def test_float_weights_are_those_that_the_recipe_names(run: Path, tmp_path: Path) -> None:
+    """A run that writes its float weights anew while another one opens its data does not change what that one is."""
+    checkpoint, first = room("checkpoint"), copied(run, tmp_path / "first")
+    named = checkpoint.start_of(first)["weights_sha256"]
+    model = room("architectures").build("resnet8", room("architectures").Task.of(some_images()), 0)
+    checkpoint.load_float(first, model, sha256=named)
+    checkpoint._write_tensors(first / checkpoint.FLOAT, {k: v + 1 for k, v in model.state_dict().items()})
+    with pytest.raises(IntrsError, match=r"float\.safetensors was written again"):
+        checkpoint.load_float(first, model, sha256=named)
+
+
+def test_memory_that_runs_out_is_a_sentence(
+    data: Path, tmp_path: Path, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's words, and other RuntimeErrors stay what they are."""
+    engine = room("engine")
+
+    def fail(words: str) -> None:
+        def step(*_: object) -> None:
+            raise RuntimeError(words)
+
+        monkeypatch.setattr(engine.Training, "_step", step)
+
+    fail("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to")
+    code, _, err = train(data, "resnet8", tmp_path / "x", *SHORT)
+    assert (code, "not enough memory to train with batches of 32: take a smaller batch" in err) == (MISTAKE, True), err
+    fail("a mistake of ours")
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        train(data, "resnet8", tmp_path / "x", *SHORT)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"outdir": 5}, "outdir: expected the path of a file, got 5"),
+        ({"start": 3.0}, r"start: expected the path of a file, got 3\.0"),
+        ({"flip": "no"}, "flip must be True or False, got 'no'"),
+    ],
+)
+def test_wrong_types_in_a_call(data: Path, tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
+    room("engine")
+    call: dict[str, Any] = {"outdir": tmp_path / "x", "sigma": ".25", "batch": 32}
+    with pytest.raises(IntrsError, match=words):
+        intrs.train(data, "resnet8", **(call | wrong))
 
 
 # --- Other kinds of run ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -121,13 +122,30 @@ bool on_openmp(unsigned parts, const std::function<void(unsigned)>& work) {
 }  // namespace
 
 void on_threads(unsigned parts, const std::function<void(unsigned)>& work) {
-  if (parts > 1 && on_openmp(parts, work)) return;
-  std::unique_lock<std::mutex> mine(one_caller(), std::defer_lock);
-  if (parts > 1 && mine.try_lock()) {
-    team().run(parts, work);
+  if (parts < 2) {
+    for (unsigned part = 0; part < parts; ++part) work(part);
     return;
   }
-  for (unsigned part = 0; part < parts; ++part) work(part);
+  // No exception may leave a thread; memory may run out in any. The first is thrown again here.
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const std::function<void(unsigned)> kept = [&](unsigned part) {
+    try {
+      work(part);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  if (!on_openmp(parts, kept)) {
+    std::unique_lock<std::mutex> mine(one_caller(), std::defer_lock);
+    if (mine.try_lock()) {
+      team().run(parts, kept);
+    } else {
+      for (unsigned part = 0; part < parts; ++part) kept(part);
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace intrs::training

@@ -1,13 +1,16 @@
 // The float layers of training against plain loops, on random shapes and numbers of threads. For sanitizers; precision
 // is for tests/test_training_layers.py. Needs the instructions that the layers are compiled for.
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 #include <vector>
 
 #include "layers.h"
+#include "parallel.h"
 
 using namespace intrs::training;
 
@@ -156,6 +159,25 @@ void check_rounding() {
   }
 }
 
+// What a part throws comes out of the call, after all other parts.
+void check_exceptions() {
+  for (unsigned parts = 1; parts <= 6; ++parts) {
+    const size_t thrower = any(0, parts - 1);
+    std::atomic<unsigned> others{0};
+    bool caught = false;
+    try {
+      on_threads(parts, [&](unsigned part) {
+        if (part == thrower) throw std::bad_alloc();
+        ++others;
+      });
+    } catch (const std::bad_alloc&) {
+      caught = true;
+    }
+    require(caught, "what a part throws");
+    require(parts == 1 || others == parts - 1, "the number of parts that ended");
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -167,6 +189,7 @@ int main(int count, char** arguments) {
     check_normalisation<Bf16>();
     check_rounding<float>();
     check_rounding<Bf16>();
+    check_exceptions();
   }
   std::printf("%d rounds\n", rounds);
 }

@@ -34,7 +34,7 @@ class Certified:
     @property
     def radius(self) -> float:
         """sqrt(radius_sq) / 255, the unit of papers, as the largest float that does not exceed it."""
-        return _sqrt_ratio_down(self.radius_sq)
+        return root_down(Fraction(self.radius_sq, PIXEL_RANGE**2))
 
     def radius_text(self, digits: int = 6, *, up: bool = False) -> str:
         """The radius in decimals, rounded down, or up to announce what no radius exceeds."""
@@ -101,13 +101,11 @@ class Abstained:
         return html_table(rows, f"No class is certified for this image: {self.reason}.")
 
 
-def _sqrt_ratio_down(radius_sq: int) -> float:
-    def fits(x: float) -> bool:
-        return (Fraction(x) * PIXEL_RANGE) ** 2 <= radius_sq
-
-    x = math.sqrt(radius_sq) / PIXEL_RANGE
-    while not fits(x):
-        x = math.nextafter(x, 0.0)
-    while fits(math.nextafter(x, math.inf)):
-        x = math.nextafter(x, math.inf)
-    return x
+def root_down(square: Fraction) -> float:
+    """The largest float whose square is not more than this one."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0)
+    while Fraction(above := math.nextafter(root, math.inf)) ** 2 <= square:
+        root = above
+    return root

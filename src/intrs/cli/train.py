@@ -10,13 +10,15 @@ from intrs import training
 from intrs.cli.screen import complain, print_table, show, table
 from intrs.cli.start import INTERRUPTED
 from intrs.training.memory import keep_freed_memory
-from intrs.training.pytorch import ON_THE_CPU
+from intrs.training.pytorch import ON_THE_CPU, preload
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from intrs.training import Trained
     from intrs.training.pipeline import Session
+
+preload("intrs.training.pipeline", *training.PACKAGES)
 
 
 def train(args: Namespace) -> int:

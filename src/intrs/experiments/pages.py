@@ -48,10 +48,11 @@ def write(found: Found) -> tuple[list[Section], list[Path]]:
 
 def _markdown(found: Found, made: list[Section]) -> str:
     plan = found.plan
-    fewer = f" ({min(plan.float_images, plan.images)} of the float methods)" if plan.float_images else ""
+    taken, floats = (len(found.data.positions(0, plan.skip, most)) for most in (plan.images, plan.images_of_floats))
+    fewer = f" ({floats:,} of the float methods)" if floats < taken else ""
     begin = (
         f"intrs {__version__}, {platform.platform()}, Python {platform.python_version()}. "
-        f"Data: {text(found.data.name)}, {min(plan.images, len(found.data))} images{fewer}; n = {plan.n:,}, "
+        f"Data: {text(found.data.name)}, {taken:,} images{fewer}; n = {plan.n:,}, "
         f"n0 = {plan.n0:,}, alpha = {plan.alpha}, seed {plan.seed}."
     )
     networks = [f"- {m} trained at sigma {plain(s)}: {text(Path(spec).name)}" for m, s, spec in plan.models]

@@ -20,7 +20,7 @@ from intrs import zoo
 from intrs.certificate import parse_alpha
 from intrs.errors import IntrsError, SettingsError
 from intrs.exact import plain
-from intrs.files import open_regular
+from intrs.files import read_bounded
 from intrs.noise import parse_sigma
 from intrs.reports.runs import METHODS, PAPERS, paper
 
@@ -140,8 +140,12 @@ class Plan:
         """How many images the votes are about, at most."""
         if sampling.timed:
             return self.timed
-        fewer = self.float_images if sampling.method != METHODS[0] else 0
-        return min(fewer or self.images, self.images)
+        return self.images_of_floats if sampling.method != METHODS[0] else self.images
+
+    @property
+    def images_of_floats(self) -> int:
+        """How many images the float methods get, at most."""
+        return min(self.float_images or self.images, self.images)
 
     def predict(self, method: str, n: int) -> Sampling:
         """Votes for predictions; those over as many samples as certificates take are the same votes."""
@@ -175,7 +179,7 @@ def read_plan(path: Path | None) -> Plan:
     """The plan in a file, or the one that ships. Paths in it are taken from its own folder."""
     shipped = files("intrs.experiments") / "shipped.toml"
     try:
-        data = shipped.read_bytes() if path is None else _bytes(path)
+        data = shipped.read_bytes() if path is None else read_bounded(path, MOST_BYTES, SettingsError)
         return _plan(tomllib.loads(data.decode("utf-8")), path.parent if path else Path())
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror or error}") from None
@@ -183,14 +187,6 @@ def read_plan(path: Path | None) -> Plan:
         raise SettingsError(f"{path or 'the plan'}: {error}") from None
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise SettingsError(f"{path}: not a TOML file ({error})") from None
-
-
-def _bytes(path: Path) -> bytes:
-    with open_regular(path) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise SettingsError("too large for a plan")
-    return data
 
 
 NUMBERS = {

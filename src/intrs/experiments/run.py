@@ -158,7 +158,7 @@ class _Opened:
     threads: int
     _models: dict[str, Model] = field(default_factory=dict)
     _jobs: dict[Sampling, Job] = field(default_factory=dict)
-    _rates: dict[str, float] = field(default_factory=dict)
+    _rates: dict[tuple[str, bool], float] = field(default_factory=dict)
 
     def steps(self, samplings: Sequence[Sampling], planned: Sequence[Planned], *, timed: bool) -> list[Step]:
         """All pieces of work, in order; with the rates of their networks, if they are to be timed."""
@@ -170,11 +170,11 @@ class _Opened:
         return made + [Step(n, total, each.folder) for n, each in enumerate(planned, len(samplings) + 1)]
 
     def _rate(self, job: Job) -> float:
-        """Measured once for every network."""
-        model = job.run.request.model
-        if model not in self._rates:
-            self._rates[model] = job.rate()
-        return self._rates[model]
+        """Measured once for every network and engine: that of integers is another than that of floats."""
+        which = job.run.request.model, job.run.noise.on_integers
+        if which not in self._rates:
+            self._rates[which] = job.rate()
+        return self._rates[which]
 
     def job(self, sampling: Sampling) -> Job:
         """The votes as `intrs.certify` or `intrs.predict` would count them; opened once."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from intrs import zoo
 from intrs.errors import ResultsError
 from intrs.exact import plain
-from intrs.experiments.plan import COMPARED, SIGMAS, other_numbers
+from intrs.experiments.plan import COMPARED, FIXED_SIGMA, SIGMAS, other_numbers
 from intrs.experiments.section import Section, Table, seconds_of, section
 from intrs.files import read_bounded
 
@@ -29,12 +29,12 @@ def time_and_size(found: Found) -> Section:
     """Experiment h: one line per method."""
     rows = []
     for method in COMPARED:
-        votes = found.votes(found.plan.timing(method))
-        if votes and votes.run:
+        votes, model = found.votes(found.plan.timing(method)), found.plan.model(method, FIXED_SIGMA)
+        if votes and votes.run and model:
             samples = sum(row.n0 + row.n for row in votes.rows)
-            size = zoo.find_model(votes.run.request.model).stat().st_size
+            size = zoo.find_model(model).stat().st_size  # where the plan has it; the run may have seen it elsewhere
             each, rate = seconds_of(votes) / len(votes.rows), samples / max(seconds_of(votes), 1e-9)
-            network = Path(votes.run.request.model).name
+            network = Path(model).name
             rows.append((method, network, f"{each:.3g} s", f"{rate:,.0f}", f"{size:,}", votes.run.kernels))
     columns = ("method", "network", "time per image", "samples/s", "file, bytes", "engine")
     title = f"One image with {found.plan.n0 + found.plan.n:,} samples"

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain, count, pairwise, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
+from intrs.certificate.outcome import root_down
 from intrs.errors import ResultsError, SettingsError
 from intrs.exact import parse_fraction, plain
 from intrs.metrics import show
@@ -64,7 +65,7 @@ class Answer:
     @property
     def radius(self) -> float:
         """The certified radius as the largest float that does not exceed it; 0 for an abstention."""
-        return 0.0 if self.square is None else _root_down(self.square)
+        return 0.0 if self.square is None else root_down(self.square)
 
 
 def _vote_share(row: Row) -> Fraction | None:
@@ -79,16 +80,6 @@ def _vote_share(row: Row) -> Fraction | None:
     if row.label is None:
         return Fraction(row.votes, total)
     return Fraction(row.counts[row.label] if row.label < len(row.counts) else 0, total)
-
-
-def _root_down(square: Fraction) -> float:
-    """The largest float whose square is not more than this one."""
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 > square:
-        root = math.nextafter(root, 0)
-    while Fraction(above := math.nextafter(root, math.inf)) ** 2 <= square:
-        root = above
-    return root
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from intrs.errors import SettingsError
 from intrs.exact import parse_count
 from intrs.files import as_path, check_new, write_whole
+from intrs.metrics import Results
 from intrs.progress import reporting
 from intrs.reports.curves import open_curves
 from intrs.reports.figure import WIDTHS, check_format, figure
@@ -82,7 +83,7 @@ def _made(path: Path | None, runs: Sequence[str]) -> str:
 
 
 def report(
-    results: Source | Sequence[Source],
+    results: Source | Iterable[Source],
     out: str | Path | None = None,
     *,
     join: bool = False,
@@ -106,6 +107,7 @@ def report(
     web: a folder that `intrs.web` wrote; images that its page can certify link to it.
     Returns the page, with its HTML and what is to be said of it.
     """
+    results = _listed(results)
     path, most = _target(out, results, overwrite=overwrite), parse_count(max_images, "max_images", least=0)
     _check_choice("paper", paper, ("auto", "none", *PAPERS))
     entries = open_runs(results, labels, joined=join)
@@ -124,7 +126,7 @@ def report(
 
 
 def plot(
-    results: Source | Sequence[Source],
+    results: Source | Iterable[Source],
     out: str | Path | None = None,
     *,
     join: bool = False,
@@ -143,6 +145,7 @@ def plot(
     votes: add a picture of the votes for the true class; width: "column" or "page", 3.25 or 6.75 inches.
     Returns the figure, with its bytes.
     """
+    results = _listed(results)
     path = _target(out, results, overwrite=overwrite)
     form = path.suffix if path else ".svg"
     check_format(form)
@@ -162,11 +165,17 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise SettingsError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
+def _listed(results: Source | Iterable[Source]) -> Source | list[Source]:
+    """Several as a list: what yields them can be gone through only once."""
+    several = isinstance(results, Iterable) and not isinstance(results, str | Results)
+    return list(results) if several else results  # type: ignore[arg-type,return-value]
+
+
 def _target(out: str | Path | None, results: Source | Sequence[Source], *, overwrite: bool) -> Path | None:
     """Where to write, checked before any work is done: not over what is there, nor over what is to be read."""
     if out is None:
         return None
-    listed = results if isinstance(results, Iterable) and not isinstance(results, str) else [results]
+    listed = results if isinstance(results, list) else [results]
     sources = [Path(each) for each in listed if isinstance(each, str | Path)]
     path, inputs = as_path(out, "out"), [each for path in sources for each in (path, sidecar_path(path))]
     check_new(path, overwrite=overwrite, inputs=inputs)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intrs.errors import SettingsError
 from intrs.exact import parse_count, parse_seed
+from intrs.files import as_path
 from intrs.progress import reporting
 from intrs.training import pytorch
 from intrs.training.recipe import MOST_EPOCHS, Recipe, objective_settings, plain_numbers, plain_sigma
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from torch import nn
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from intrs.training.pipeline import Session
 
 __all__ = ["Recipe", "Trained", "train"]
+
+NO_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory")
+PACKAGES = ("torch", "safetensors")  # of the extra `train`, which training needs from its first moment on
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +106,7 @@ def train(
     on_start is called once, when everything is opened and checked; on_epoch after every epoch, with its entry in the
     log. `command` is for the model card: the words of the command that is being run; without it the card has this call.
     """
-    pytorch.check_installed("training", "torch", "safetensors")
+    pytorch.check_installed("training", *PACKAGES)
     from intrs.training.pipeline import Places, open_session
 
     settings = {
@@ -127,8 +132,8 @@ def train(
     }
     if (architecture is None) == (model is None) or outdir is None:
         raise SettingsError("give an architecture by name, or a model that is a PyTorch module, and a folder (outdir)")
-    origins = [Path(path) if path else None for path in (start, weights)]
-    places = Places(str(data), Path(outdir), "" if architecture is None else str(architecture), *origins)
+    origins = [as_path(path, name) if path else None for path, name in ((start, "start"), (weights, "weights"))]
+    places = Places(str(data), as_path(outdir, "outdir"), "" if architecture is None else str(architecture), *origins)
     float_epochs = None if epochs is None else parse_count(epochs, "epochs", 0, MOST_EPOCHS)
     where = pytorch.choose_device(device)
     with (
@@ -138,5 +143,18 @@ def train(
     ):
         if on_start:
             on_start(session)
-        session.work(report, on_epoch)
-        return session.finish(report, command)
+        with _enough_memory(session.recipe.batch):
+            session.work(report, on_epoch)
+            return session.finish(report, command)
+
+
+@contextlib.contextmanager
+def _enough_memory(batch: int) -> Iterator[None]:
+    """Say so when memory runs out: PyTorch raises a RuntimeError that only its words tell from others."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not NO_MEMORY.search(str(error)):
+            raise
+        advice = "take a smaller batch (and another folder, if epochs are done in this one)"
+        raise SettingsError(f"there is not enough memory to train with batches of {batch}: {advice}") from None

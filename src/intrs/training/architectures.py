@@ -38,9 +38,13 @@ class Task:
     @classmethod
     def of(cls, train: Images) -> Task:
         """The task that a training set poses."""
-        classes = len(train.classes) or int(train.labels.max()) + 1
         mean, std = pixel_statistics(train.images)
-        return cls(train.image_shape, classes, mean, std)
+        return cls(train.image_shape, classes_of(train), mean, std)
+
+
+def classes_of(data: Images) -> int:
+    """How many classes there are: as many as have names, or up to the largest label."""
+    return len(data.classes) or int(data.labels.max()) + 1
 
 
 @dataclass(frozen=True)

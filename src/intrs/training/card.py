@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from intrs import __version__
 from intrs.errors import ResultsError
-from intrs.files import read_bounded
 from intrs.training.recipe import stored_fault
-from intrs.training.state import MOST_JSON
+from intrs.training.state import read_json
 from intrs.zoo import CARD_FORMAT
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def card_path(kept: Checkpoint) -> Path:
 def read_card(path: Path) -> dict[str, Any]:
     """A card out of a file, checked as far as others read it."""
     try:
-        card = json.loads(read_bounded(path, MOST_JSON))
+        card = read_json(path)
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{path}: not JSON ({error})") from None
     if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:

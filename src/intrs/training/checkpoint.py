@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from intrs.errors import IntrsError, ResultsError
-from intrs.files import lock, named, read_bounded, write_whole
+from intrs.files import BusyError, is_at, lock, named, read_bounded, write_whole
 from intrs.training.recipe import GRAPH
 from intrs.training.state import FORMAT, STATE, check_log, read_state, write_json
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from intrs.training.recipe import Recipe
 
 FLOAT = "float.safetensors"
+LOCK = ".lock"  # a file: a lock on a folder is not seen by other machines that share it by NFS
 MOST_WEIGHTS = 2**32
 
 History = list[dict[str, Any]]
@@ -32,7 +33,7 @@ class Checkpoint:
     """``epoch-NNN.safetensors`` (weights, momentum) and ``state.json`` (recipe, log), which names the former's hash.
 
     The JSON is replaced last, so a kill at any moment leaves a consistent pair.  ``float.safetensors`` holds the
-    weights at the end of the float phase and stays.  The folder is locked against other processes until ``close``.
+    weights at the end of the float phase and stays.  Other processes are kept out until ``close``.
     """
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
@@ -40,7 +41,7 @@ class Checkpoint:
         self.log: History = []
         with named(folder, "train in"):
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock(folder, flags=os.O_RDONLY)
+            self._lock = _locked(folder)
         try:
             self._read_state()
         except BaseException:
@@ -50,6 +51,11 @@ class Checkpoint:
     def close(self) -> None:
         """Let others train here."""
         os.close(self._lock)
+
+    def check(self) -> None:
+        """Raise ResultsError if the folder is not the one that was locked: what is in it now is another run's."""
+        if not is_at(self.folder / LOCK, self._lock):
+            raise ResultsError(f"{self.folder} was deleted or replaced during this run; choose another folder")
 
     def _read_state(self) -> None:
         if not (self.folder / STATE).exists():
@@ -81,6 +87,7 @@ class Checkpoint:
 
     def save(self, model: nn.Module, optimizer: torch.optim.SGD, entry: dict[str, Any]) -> None:
         """Keep the state after another epoch, of which ``entry`` tells; then drop the state before it."""
+        self.check()
         log = [*self.log, entry]
         if len(log) == self.recipe.epochs:
             self.save_float(model)
@@ -120,9 +127,26 @@ class Checkpoint:
         load_float(self.folder, model)
 
 
-def load_float(folder: Path, model: nn.Module) -> None:
-    """Put the float weights of a run's folder into a network of the same shape."""
-    _put(model, read_tensors(folder / FLOAT)[0], folder / FLOAT)
+def check_free(folder: Path) -> None:
+    """Refuse a folder that another process trains in, before anything is read; nothing is made."""
+    if (folder / LOCK).exists():
+        with named(folder, "train in"):
+            os.close(_locked(folder))
+
+
+def _locked(folder: Path) -> int:
+    try:
+        return lock(folder / LOCK)
+    except BusyError:
+        raise BusyError(f"another process trains in {folder}; wait for it, or choose another folder") from None
+
+
+def load_float(folder: Path, model: nn.Module, sha256: str = "") -> None:
+    """Put the float weights of a run's folder into a network of the same shape; those of this hash, if one is given."""
+    tensors, found = read_tensors(folder / FLOAT)
+    if sha256 not in ("", found):
+        raise ResultsError(f"{folder / FLOAT} was written again after this run looked at it; give the command again")
+    _put(model, tensors, folder / FLOAT)
 
 
 def start_of(folder: Path) -> dict[str, Any]:

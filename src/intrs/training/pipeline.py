@@ -78,6 +78,7 @@ class Session:
 
     def finish(self, progress: OnProgress | None = None, command: Sequence[str] = ()) -> Trained:
         """Write the files of a run whose epochs are all done."""
+        self.kept.check()
         task, folder = Task.of(self.train), self.kept.folder
         files = evaluate.export(self.kept, task, self._kind)
         results = evaluate.evaluate(self.kept, task, self.test, files, progress, self._kind, self.device)
@@ -149,6 +150,7 @@ def open_session(
     device: torch.device = engine.CPU,
 ) -> Session:
     """The run that was asked for, begun or continued. Nothing is written if something does not fit."""
+    checkpoint.check_free(places.outdir)
     if model is not None or sources.is_source(architecture):
         return _open_own(architecture if model is None else model, places, epochs, settings, device)
     kind = architectures.architecture(architecture)
@@ -166,8 +168,13 @@ def open_session(
         **settings,
     )
     engine.check_data(train, test, recipe)
-    first = weights.put if weights else partial(checkpoint.load_float, places.start) if places.start else None
+    first = weights.put if weights else _float_weights(places.start, origin)
     return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), device=device)
+
+
+def _float_weights(start: Path | None, origin: dict[str, Any] | None) -> FirstWeights | None:
+    """Those at the end of another run's float phase, as the recipe names them."""
+    return partial(checkpoint.load_float, start, sha256=origin["weights_sha256"]) if start and origin else None
 
 
 def _open_own(
@@ -195,5 +202,5 @@ def _open_own(
     engine.check_data(train, test, recipe)
     if recipe.qat_epochs:
         sources.check_integers(own, train, float(recipe.exact_sigma) if recipe.sigma else 0.0)
-    first = partial(checkpoint.load_float, places.start) if places.start else None
+    first = _float_weights(places.start, origin)
     return Session(recipe, places, train, test, first, Checkpoint(places.outdir, recipe), own, device)

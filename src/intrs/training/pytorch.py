@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,16 @@ def check_installed(work: str, *packages: str) -> None:
     """Refuse work whose packages are missing, and say how to install them."""
     if missing := [name for name in packages if find_spec(name) is None]:
         raise IntrsError(f"{work} needs {' and '.join(missing)}: {HOW_TO_INSTALL}")
+
+
+def preload(room: str, *packages: str) -> None:
+    """Import a room that needs PyTorch and these packages, if they are there.
+
+    A signal that becomes an exception while an import clears up is printed and forgotten. PyTorch's takes seconds, so a
+    command imports it before it makes exceptions of signals.
+    """
+    if all(map(find_spec, packages)):
+        import_module(room)
 
 
 def choose_device(asked: str, *, doubles: bool = False) -> torch.device:

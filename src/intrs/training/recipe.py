@@ -77,6 +77,8 @@ class Recipe:
         ):  # fmt: skip
             if (value := getattr(self, name)) not in known:
                 raise SettingsError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        if not isinstance(self.flip, bool):
+            raise SettingsError(f"flip must be True or False, got {shown(self.flip)}")
         self._check_noise()
         self._check_numbers()
         self._check_held_out()

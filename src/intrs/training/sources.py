@@ -26,7 +26,7 @@ from intrs.exchange.convention import Convention
 from intrs.model import load
 from intrs.training import onnx_in, pretrained
 from intrs.training.adopt import adopt, identity
-from intrs.training.architectures import Architecture
+from intrs.training.architectures import Architecture, classes_of
 from intrs.training.batches import to_input
 from intrs.training.graphs import Normalization
 from intrs.training.onnx_out import save_onnx
@@ -85,7 +85,7 @@ def open_adopted(
     given: str | nn.Module, weights: Path | None, train: Images, seed: int, mean: Numbers | None, std: Numbers | None
 ) -> Adopted:
     """Open what was given, put the weights in and make it a network for the images; nothing is trained yet."""
-    classes = len(train.classes) or int(train.labels.max()) + 1
+    classes = classes_of(train)
     source = open_source(given, seed)
     tensors, new = None, tuple[str, ...]()
     if weights:
@@ -145,10 +145,9 @@ def check_integers(adopted: Adopted, train: Images, sigma: float) -> None:
         if isinstance(layer, ActQuant) and layer.peak < LEAST_PEAK:
             layer.scale.data.fill_(SOME_SCALE)
     height, width, channels = train.image_shape
-    classes = len(train.classes) or int(train.labels.max()) + 1
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{adopted.name}.onnx"
-        save_onnx(fold(network), path, (channels, height, width), classes)
+        save_onnx(fold(network), path, (channels, height, width), classes_of(train))
         try:
             load(path)
         except ModelError as error:
