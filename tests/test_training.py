@@ -904,16 +904,22 @@ def test_fake_quantizer_rounds_in_the_precision_of_the_tensor() -> None:
     assert float(quant._FakeQuant.apply(x.float(), scale.float(), 0, 255)) == 0.0
 
 
-def test_evaluation_counts_its_work_and_takes_the_fake_quantized_network_in_float64(
+def test_evaluation_counts_its_work_and_compares_with_the_fake_quantized_network_in_float64(
     run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without noise, where no answers are compared, it is taken in float32."""
     evaluate, checkpoint, torch = room("evaluate"), room("checkpoint"), import_module("torch")
     test, task = intrs.open_data(data, "test"), room("architectures").Task.of(intrs.open_data(data, "train"))
     kinds, seen, predictor = [], list[Progress](), evaluate.predictor
 
     def watched(model: Any) -> Any:
-        kinds.append(next(model.parameters()).dtype)
-        return predictor(model)
+        predict = predictor(model)
+
+        def call(images: Any) -> Any:
+            kinds.append(next(model.parameters()).dtype)
+            return predict(images)
+
+        return call
 
     monkeypatch.setattr(evaluate, "predictor", watched)
     files = {"fp32": run / "resnet8-sigma0.25-fp32.onnx", "int8": run / "resnet8-sigma0.25.onnx"}
@@ -921,7 +927,7 @@ def test_evaluation_counts_its_work_and_takes_the_fake_quantized_network_in_floa
     with contextlib.closing(kept):
         found = evaluate.evaluate(kept, task, test, files, seen.append)
     assert found == read(run / "results.json")
-    assert kinds == [torch.float32, torch.float64]
+    assert kinds == [torch.float32, torch.float64, torch.float32, torch.float32]
     assert (seen[0].done, seen[-1].done) == (0, 6 * len(test))
     assert {(each.total, each.unit) for each in seen} == {(6 * len(test), "test images")}
     names = ("fp32", "fake-quantized", "integer")

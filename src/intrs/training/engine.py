@@ -286,13 +286,13 @@ def freeze_statistics(model: nn.Module, everywhere: bool) -> None:
 
 
 def predictor(model: nn.Module) -> Predict:
-    """The classes that a network gives to integer images, the lowest at a tie; in the precision of its weights."""
-    weights = next(model.parameters())
-    kind, device = weights.dtype, weights.device
+    """The classes that a network gives to integer images, the lowest at a tie; in the precision of its weights then."""
 
     @torch.no_grad()
     def predict(images: NDArray[np.int32]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = model(to_input(images, kind).to(device)).cpu().numpy().argmax(1)
+        weights = next(model.parameters())
+        x = to_input(images, weights.dtype).to(weights.device)
+        found: NDArray[np.int64] = model(x).cpu().numpy().argmax(1)
         return found
 
     return predict
