@@ -2,8 +2,8 @@
 
 ``python -m tools.make_zoo model OUTDIR RESULTS...`` copies the network that `intrs train` left in OUTDIR and its card,
 and adds to the card what `intrs certify` found.
-``python -m tools.make_zoo card OUTDIR RESULTS... --name NAME --to docs/cards`` writes the card alone, of a network that is
-too large to ship.
+``python -m tools.make_zoo card OUTDIR RESULTS... --name NAME --to docs/cards`` writes the card alone, of a network
+that is too large to ship.
 ``python -m tools.make_zoo certified NAME RESULTS...`` adds to the card of a model that is there.
 ``python -m tools.make_zoo images TGZ`` makes the images that ship: the 500 CIFAR-10 test images with indices 0, 20, 40,
 ..., 9980, the subset on which randomized smoothing is usually compared.
