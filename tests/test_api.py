@@ -74,6 +74,7 @@ def test_models_and_data_as_people_have_them(here: Path) -> None:
     [
         ({"n": "abc"}, "n: expected a positive integer, got 'abc'"),
         ({"n": 0.5}, "n: expected a positive integer, got 0.5"),
+        ({"n": 1e15}, "n: at most 100,000,000 is possible"),
         ({"n": None}, "n: expected a positive integer, got None"),
         ({"n0": [5]}, "n0: expected a positive integer"),
         ({"threads": -1}, "threads: expected an integer of at least 0, got -1"),
@@ -96,6 +97,7 @@ def test_models_and_data_as_people_have_them(here: Path) -> None:
         ({"twice": "-5"}, "twice, a share of the work, must lie between 0 and 100%"),
         ({"workers": "node"}, "workers = 'node' is for a cluster"),
         ({"fit": 32}, "fit: "),
+        ({"names": ["a", "b"], "by_number": True}, "names: 2 names for 3 classes"),
     ],
 )
 def test_wrong_settings_get_a_sentence(here: Path, settings: dict[str, Any], words: str) -> None:
@@ -103,6 +105,41 @@ def test_wrong_settings_get_a_sentence(here: Path, settings: dict[str, Any], wor
         intrs.certify("tiny.onnx", "tiny.npz", **QUICK | settings)
     assert words in str(caught.value)
     assert "--" not in str(caught.value), "no option of the command line"
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "settings", "words"),
+    [
+        (intrs.attack, ("tiny.onnx", "tiny.npz", None), {}, "outdir: expected the path of a file, got None"),
+        (intrs.attack, ("tiny.onnx", "tiny.npz", "a"), {"source": None}, "source: expected text, got None"),
+        (intrs.quantize, ("tiny.onnx", "tiny.npz"), {"out": 3}, "out: expected the path of a file, got 3"),
+        (intrs.table, (3,), {"sigma": 0.25, "dimension": 48}, "out: expected the path of a file, got 3"),
+        (intrs.adaptive_table, (3,), {"sigma": 0.25, "dimension": 48}, "out: expected the path of a file, got 3"),
+        (intrs.reproduce, (3, "o"), {}, "plan: expected the path of a file, got 3"),
+        (intrs.reproduce, (), {"out": 3}, "out: expected the path of a file, got 3"),
+    ],
+)
+def test_what_is_no_path_gets_a_sentence(
+    here: Path, function: Any, given: tuple[Any, ...], settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(intrs.SettingsError, match=words):
+        function(*given, **settings)
+
+
+def test_adaptive_without_radii_decides_the_quarters(here: Path) -> None:
+    for adaptive, words in ((True, "n=300 radii=0,1/4"), (False, "None")):
+        run = intrs.certify("tiny.onnx", "tiny.npz", adaptive=adaptive, radii=[], max=1, **QUICK).run
+        assert run
+        assert str(run.stages).startswith(words)
+
+
+def test_without_noise_one_sample_is_taken(here: Path) -> None:
+    with pytest.raises(intrs.SettingsError, match="without noise one sample says all, so n = 50 has no meaning"):
+        intrs.predict("tiny.onnx", "tiny.npz", sigma=0, n=50)
+    for settings in ({}, {"n": 1}):
+        found = intrs.predict("tiny.onnx", "tiny.npz", sigma=0, **settings)  # type: ignore[arg-type]
+        assert "predict tiny.onnx on tiny.npz: without noise, one pass per image" in repr(found)
+        assert {row.n for row in found.rows} == {1}
 
 
 def test_errors_have_kinds(here: Path) -> None:

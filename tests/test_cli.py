@@ -7,10 +7,12 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from tiny_model import images, save_images, save_model
 
 from intrs import metrics, results, verification, zoo
 from intrs.cli.arguments import GROUPS, asked, parse
+from intrs.cli.words import _saved
 from intrs.errors import IntrsError
 from intrs.progress import Progress, duration, reporting
 from intrs.request import REQUESTS, Attack
@@ -531,6 +534,7 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx first.npz", "are the channels first?"),
         ("tiny.onnx labels.npz", "labels up to 3, but the model has 3 classes"),
         ("tiny.onnx names.npz", "4 classes, but the model has 3"),
+        ("tiny.onnx names.npz", "\n  --names N,N,... (or a file) names the model's classes\n"),
         ("tiny.onnx object.npz", "never unpickled"),
         ("tiny.onnx floats.npz", "float64"),
         ("tiny.onnx mixed", "mixed/class/1.png has 5 x 5 pixels"),
@@ -552,7 +556,8 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --n 0", "argument --n: expected a positive integer"),
         ("tiny.onnx tiny.npz --n -5", "--n"),
         ("tiny.onnx tiny.npz --n 1e-5", "argument --n: expected a positive integer"),
-        ("tiny.onnx tiny.npz --n 99999999999", "samples"),
+        ("tiny.onnx tiny.npz --n 99999999999", "argument --n: at most 100,000,000 is possible"),
+        ("tiny.onnx tiny.npz --n 1e30", "argument --n: at most 100,000,000 is possible"),
         ("tiny.onnx tiny.npz --n0 0", "argument --n0"),
         ("tiny.onnx tiny.npz --skip 0", "argument --skip"),
         ("tiny.onnx tiny.npz --max 0", "argument --max"),
@@ -571,6 +576,7 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --resume --overwrite", "not allowed with"),
         ("tiny.onnx tiny.npz surplus", "tiny.npz: no image file; where several files are named"),
         ("tiny.onnx tiny.npz --out . --overwrite", "not a regular file"),
+        ("tiny.onnx tiny.npz --out=", "argument -o/--out: expected the name of a file or folder, got ''"),
         ("tiny.onnx tiny.npz --out nowhere/r.tsv", "cannot write nowhere/r.tsv: No such file or directory"),
         ("tiny.onnx tiny.npz --out tiny.onnx/r.tsv", "Not a directory"),
         (
@@ -583,7 +589,7 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --adaptive --radii .25 --precision 1%", "ask for one of the two"),
         ("tiny.onnx tiny.npz --adaptive --radii .25,,.5", "argument --radii: expected numbers with commas"),
         ("tiny.onnx tiny.npz --adaptive --radii .25,x", "radii: expected a number"),
-        ("tiny.onnx tiny.npz --adaptive --radii=-1", "at most 100 radii can be asked for, each from 0"),
+        ("tiny.onnx tiny.npz --adaptive --radii=-1", "a radius must lie between 0 and 100, got -1"),
         ("tiny.onnx tiny.npz --adaptive --radii 5", "certify nothing that was asked for"),
         ("tiny.onnx tiny.npz --adaptive --n 10", "certify nothing that was asked for"),
         ("tiny.onnx tiny.npz --adaptive --n 9", "every image would be an abstention"),
@@ -591,6 +597,7 @@ def odd_data(here: Path) -> None:
         ("tiny.onnx tiny.npz --adaptive --precision 1% --give-up .1", "give_up is for radii"),
         ("tiny.onnx tiny.npz --adaptive --give-up 1", "probability of giving up"),
         ("tiny.onnx tiny.npz --adaptive --give-up .1 --form two", "one-class form only"),
+        ("tiny.onnx tiny.npz --by-number --names a,b", "2 names for 3 classes"),
         ("tiny.onnx tiny.npz --names nowhere.txt", "nowhere.txt: no such file; give names with commas"),
         ("tiny.npz tiny.onnx", "perhaps images, which intrs does not read as a model: the model comes first"),
         ("tiny.onnx tiny.npz --twice 1%", "twice compares the nodes of a cluster"),
@@ -636,6 +643,8 @@ def test_help_and_version(intrs: Intrs) -> None:
         code, out, _ = intrs(command, "--help")
         assert code == 0
         assert f"usage: intrs {command}" in out
+    for command in ("certify", "verify", "train", "quantize", "attack", "reproduce"):
+        assert "threads (0: all cores)" in intrs(command, "--help")[1]
 
 
 def limited(argv: list[str], limit: int) -> subprocess.CompletedProcess[str]:
@@ -810,6 +819,14 @@ def test_data_with_an_unusual_name(intrs: Intrs, here: Path) -> None:
     assert intrs("verify", "r.tsv")[0] == 0
 
 
+def test_verify_of_a_part_says_what_to_do(intrs: Intrs, here: Path) -> None:
+    argv = ("certify", "tiny.onnx", "tiny.npz", "--shard", "1/2:samples", "-o", "p.tsv", *QUICK)
+    assert intrs(*argv)[0] == 0
+    code, _, err = intrs("verify", "p.tsv")
+    assert code == 2
+    assert "`intrs merge` makes lines of all parts" in err
+
+
 def test_verify_of_nothing(intrs: Intrs, here: Path, verified: Path) -> None:
     verified.write_text(results.HEADER)
     code, out, err = intrs("verify", "r.tsv")
@@ -838,6 +855,13 @@ def test_info(intrs: Intrs, here: Path) -> None:
     ):  # fmt: skip
         assert words in out, words
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_info_has_no_use_for_a_sigma_without_images(intrs: Intrs, here: Path) -> None:
+    assert intrs("info", "tiny.onnx", "--sigma", "x") == (
+        2, "", "intrs: --sigma is the noise of --data's images; add --data\n"
+    )  # fmt: skip
+    assert intrs("info", "tiny.onnx", "--data", "tiny.npz", "--sigma", ".5")[0] == 0
 
 
 def test_info_of_what_ships(intrs: Intrs) -> None:
@@ -923,6 +947,19 @@ def test_output_to_a_full_disk(here: Path, argv: list[str]) -> None:
         run = subprocess.run([*COMMAND, *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert run.returncode == 2
     assert run.stderr == "intrs: cannot write to the standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(("closed", "out"), [(">&-", False), ("2>&-", True), (">&- 2>&-", False)])
+def test_closed_streams(here: Path, closed: str, out: bool) -> None:
+    """As cron and daemons may start a command: it does its work, and its exit code means what it always means."""
+    for argv, code in (("certify tiny.onnx tiny.npz -o r.tsv --n 300 --max 2", 0), ("verify r.tsv", 0),
+                       ("verify none.tsv", 2), ("--fly", 2)):  # fmt: skip
+        command = f"{shlex.join(COMMAND)} {argv} {closed}"
+        run = subprocess.run(command, shell=True, capture_output=True, check=False)
+        assert run.returncode == code, run.stderr
+        assert bool(run.stdout) == (out and code == 0)
+        assert b"Traceback" not in run.stderr
+    assert len(results.read(here / "r.tsv")[1]) == 2
 
 
 def on_a_terminal(*argv: str, columns: int = 80) -> bytes:
@@ -1161,6 +1198,12 @@ def test_extensions_that_are_refused(intrs: Intrs, here: Path, options: tuple[st
     assert code == 2
     assert words in err
     assert {path: path.read_bytes() for path in here.iterdir()} == before
+
+
+def test_the_median_of_two_is_between_them(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: Any = [SimpleNamespace(n=n) for n in (416, 64)]
+    _saved(rows, 500)
+    assert "240 per image, 240 at the median" in capsys.readouterr().out
 
 
 def test_a_fixed_run_does_not_become_adaptive(intrs: Intrs) -> None:

@@ -284,8 +284,9 @@ def test_folder_of_mixed_sizes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"])
 def test_folder_with_a_broken_image(tmp_path: Path, content: bytes) -> None:
     (save_folder(tmp_path) / "eel" / "2.png").write_bytes(content)
-    with pytest.raises(DataError, match=r"eel/2\.png: not a readable image"):
+    with pytest.raises(DataError, match=r"eel/2\.png: not a readable image") as refusal:
         open_data(tmp_path)
+    assert "<" not in str(refusal.value), "nothing that only Python knows"
 
 
 def test_folder_with_a_truncated_image(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_folder_with_an_image_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     save_folder(tmp_path)
     for limit in (9, 15):  # Pillow only warns from the limit to twice the limit
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with pytest.raises(DataError, match=r"not a readable image .*decompression bomb"):
+        with pytest.raises(DataError, match="too large; at most 16,777,216 pixels are decoded per image"):
             open_data(tmp_path)
 
 

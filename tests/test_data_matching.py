@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from tiny_model import images
@@ -9,6 +12,7 @@ from tiny_model import images
 from intrs.data import Images, open_data
 from intrs.data.matching import matched
 from intrs.errors import ClassesError
+from intrs.job import check_fit
 
 PIXELS, LABELS = images()
 NAMES = ("airplane", "cat", "dog", "traffic light")
@@ -47,6 +51,11 @@ def test_other_classes_are_refused_with_the_way_out() -> None:
         assert words in str(refusal.value)
     with pytest.raises(ClassesError, match="two of its classes have the name of one"):
         matched(data("cat", "Cat", "dog"), NAMES)
+
+
+def test_more_or_fewer_classes_than_the_model_has() -> None:
+    with pytest.raises(ClassesError, match="Give the names of the model's classes in the order of its outputs"):
+        check_fit(cast("Any", SimpleNamespace(input_shape=(4, 4, 3), classes=9)), data("cat", "dog", "fish"))
 
 
 def test_without_names_or_labels_there_is_nothing_to_match() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -479,6 +480,12 @@ def test_settings_say_which_tables() -> None:
         ({}, "how much noise"),
         ({"sigma": "0.25", "only": "both"}, "only: choose from predict, certify, got 'both'"),
         ({"sigma": "0.25", "at_least": "0.5", "radii": ["1"]}, "at_least asks for one radius"),
+        (
+            {"sigma": "0.25", "only": "predict", "radii": ["1"], "n": 50, "give_up": "0.5"},
+            "only predictions are asked for, which take no n, radii, give_up",
+        ),
+        ({"sigma": "0.25", "only": "certify", "predict_n": 100}, "only certificates are asked for, .* no predict_n"),
+        ({"sigma": "0.25", "at_least": "0.1", "predict_n": 100}, "only certificates are asked for, .* no predict_n"),
         ({"sigma": "0.25", "n": 5, "only": "certify"}, "no number of votes certifies; raise n"),
         ({"sigma": "0.25", "n": 100, "at_least": "9"}, "certifies a radius of 9; take a larger n"),
         ({"sigma": "0.25", "at_least": "9"}, "certifies a radius of 9; raise n"),
@@ -570,6 +577,34 @@ def test_the_folder_builds_and_checks_itself(tmp_path: Path) -> None:
         subprocess.run(["gcc", *options, str(out / "src/net.c"), str(out / "examples/check/main.c")], check=True)
     assert f"#define NET_DATA_BYTES {len(made.device.constants.data)}u" in (out / "src/net.h").read_text()
     json.loads((out / "library.json").read_text())
+
+
+def test_a_full_disk_is_no_fault_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime is copied and compiled in a folder for a moment; the system names what it copies from."""
+
+    def full(source: Path, target: str) -> None:
+        raise OSError(errno.EFBIG, "File too large", str(source))
+
+    folder.code_of_runtime.cache_clear()
+    monkeypatch.setattr(shutil, "copy", full)
+    with pytest.raises(ResultsError, match=r"cannot write .*tmp.*: File too large"):
+        folder.code_of_runtime()
+
+
+def test_a_half_written_folder_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "only": "predict"}
+    whole = folder.files_of
+
+    def cut(made: folder.DeviceFolder) -> Iterator[tuple[str, str]]:
+        yield next(whole(made))
+        yield "\0", "no such name"
+
+    monkeypatch.setattr(folder, "files_of", cut)
+    with pytest.raises(ValueError, match="null"):
+        intrs.export(tiny(), tmp_path / "net", **settings)
+    monkeypatch.undo()
+    intrs.export(tiny(), tmp_path / "net", **settings)
+    assert (tmp_path / "net" / "src/net.h").is_file()
 
 
 def test_names_of_layers_reach_no_compiler(tmp_path: Path) -> None:
@@ -680,7 +715,7 @@ def test_a_folder_is_not_overwritten_unasked(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"target": "c", "sigma": "0.25", "only": "predict"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("keep")
-    with pytest.raises(ResultsError, match="exists; choose another folder"):
+    with pytest.raises(ResultsError, match="mine exists and was not written by this command"):
         intrs.export(tiny(), tmp_path / "mine", overwrite=True, **settings)
     intrs.export(tiny(), tmp_path / "net", **settings)
     with pytest.raises(ResultsError, match="exists"):

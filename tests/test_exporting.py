@@ -58,12 +58,25 @@ def test_the_suffix_says_the_target_unless_one_is_given() -> None:
         if target.suffix:  # a folder has none
             assert target_of(None, Path(f"model{target.suffix}")) is target
             assert target_of(None, Path(f"model{target.suffix.upper()}")) is target
-        assert target_of(target.name, Path("model.tosa")) is target
+        assert target_of(target.name, Path("model")) is target_of(target.name, Path("model.bin")) is target
     assert target_of(None, Path("model")).name == DEFAULT
     with pytest.raises(SettingsError, match=r"board\.c: its suffix says none of the targets; take one of \.intrs, "):
         target_of(None, Path("board.c"))
     with pytest.raises(SettingsError, match="unknown target 'coreml'; choose from tosa, "):
         target_of("coreml", Path("model.tosa"))
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "words"),
+    [
+        ("onnx", "net.tflite", "net.tflite: its suffix is that of int8 TFLite, but the target is onnx; take .onnx"),
+        ("tosa", "net.INTRS", "its suffix is that of a model for browsers, but the target is tosa; take .tosa"),
+        ("c", "net.onnx", "its suffix is that of int8 ONNX .QDQ., but the target is c; choose another name"),
+    ],
+)
+def test_a_suffix_that_contradicts_the_target(target: str, name: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        target_of(target, Path(name))
 
 
 def test_options_of_other_targets_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -13,9 +14,10 @@ import pytest
 
 from intrs import files
 from intrs.errors import DataError, ResultsError
-from intrs.files import Appended, BusyError, lock, locked, read_bounded, replacing, write_whole
+from intrs.files import Appended, BusyError, ExistsError, lock, locked, read_bounded, replacing, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -71,6 +73,32 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         write_whole(tmp_path / "nowhere" / "a", b"")
     with pytest.raises(ResultsError, match="cannot write"), replacing(tmp_path) as part:
         part.write_bytes(b"")
+
+
+def test_a_folder_that_was_left_half_written_is_written_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+
+    def fails() -> Iterator[tuple[str, bytes]]:
+        yield "inside/first", b"1"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(ResultsError, match=r"cannot write .*folder: No space left"):
+        files.write_folder(folder, fails())
+    files.check_new_folder(folder, "mark")
+    files.write_folder(folder, [("inside/first", b"2"), ("mark", b"")])
+    assert sorted(path.name for path in folder.iterdir()) == ["inside", "mark"]
+    with pytest.raises(ExistsError, match="choose another folder, or ask to overwrite it"):
+        files.check_new_folder(folder, "mark")
+    files.check_new_folder(folder, "mark", overwrite=True)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_another_wrote_is_not_replaced_and_nobody_is_told_to(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "file").write_text("mine")
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(ResultsError, match="was not written by this command, so it is not replaced") as raised:
+            files.check_new_folder(path, "mark", overwrite=overwrite)
+        assert not isinstance(raised.value, ExistsError)
 
 
 def test_reading_is_bounded(tmp_path: Path) -> None:

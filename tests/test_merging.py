@@ -97,6 +97,42 @@ def test_parts_that_disagree_are_refused(here: Path) -> None:
     assert not (here / "all.tsv").exists()
 
 
+def edited(path: Path, line: int, column: int, value: str | None) -> None:
+    """Another value in one cell, or without a value that line removed."""
+    lines = path.read_text().splitlines(keepends=True)
+    cells = lines[line].split("\t")
+    cells[column : column + 1] = [] if value is None else [value]
+    lines[line : line + 1] = [] if value is None else ["\t".join(cells)]
+    path.write_text("".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ((2, 0, "103"), r"b.tsv, line \d: image 103 was on line 3 already: .* a line that was edited"),
+        ((2, 0, "999"), "place 3 of the data: idx is 63 in the first and 999 in the second. A line was removed or cha"),
+        ((2, 0, None), "place 3 of the data: idx is 63 in the first and 83 in the second. A line was removed or chan"),
+        ((5, 0, "3"), "image 3 stands at different places of the data in a.tsv and b.tsv"),
+    ],
+)
+def test_a_part_that_was_edited_is_refused(here: Path, edit: tuple[int, int, str | None], words: str) -> None:
+    """Every line agrees with its own votes, and no machine is to blame."""
+    made("a.tsv", max=6)
+    made("b.tsv", first=2)
+    edited(here / "b.tsv", *edit)
+    with pytest.raises(intrs.ResultsError, match=words) as raised:
+        intrs.merge(["a.tsv", "b.tsv"], "all.tsv")
+    assert "computes wrongly" not in str(raised.value)
+    assert not (here / "all.tsv").exists()
+
+
+def test_a_single_part_with_an_image_twice_is_refused(here: Path) -> None:
+    made("a.tsv")
+    edited(here / "a.tsv", 2, 0, "63")
+    with pytest.raises(intrs.ResultsError, match="image 63 was on line 3 already"):
+        intrs.merge(["a.tsv"], "all.tsv")
+
+
 @pytest.mark.parametrize("other", [{"seed": 8}, {"n": 301}, {"sigma": 0.2}, {"alpha": 0.01}, {"noise": "rounded"}])
 def test_parts_of_different_runs_are_refused(here: Path, other: dict[str, Any]) -> None:
     made("1.tsv", shard="1/2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import re
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from statistics import NormalDist
@@ -20,7 +21,7 @@ from test_results import ROWS, RUN, write
 from intrs import metrics, reports
 from intrs.cli import main
 from intrs.errors import SettingsError
-from intrs.reports.figure import COLOURS, WIDTHS, drawn
+from intrs.reports.figure import COLOURS, FORMATS, WIDTHS, drawn
 from intrs.reports.runs import open_runs
 
 if TYPE_CHECKING:
@@ -86,6 +87,18 @@ def test_every_line_carries_its_name_and_none_hides_another(tmp_path: Path) -> N
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     frame = ax.bbox.padded(3)
     assert all(frame.contains(*corner) for box in boxes for corner in (box.min, box.max))
+
+
+def test_a_name_is_no_formula_and_no_warning(tmp_path: Path) -> None:
+    """What stands between two $ would be read as TeX, and signs that the font lacks would be complained about."""
+    names = [r"$\alpha_$", "$5 and $6", "日本"]
+    paths = [log_file(tmp_path / f"{i}.tsv", ["0\t1\t1\t0.5\t1\t-"]) for i in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for suffix in FORMATS:
+            reports.plot(paths, tmp_path / f"f{suffix}", labels=names)
+    (ax,) = drawn(open_runs(paths, names), ["all"], "column", "none").axes
+    assert [(text.get_text(), text.get_parse_math()) for text in ax.texts] == [(name, False) for name in names]
 
 
 @pytest.mark.parametrize(

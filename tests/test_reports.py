@@ -754,6 +754,8 @@ def test_results_that_are_in_no_file() -> None:
         ({"out": "r.tsv.json", "overwrite": True}, "r.tsv.json is what is to be read"),
         ({"out": "r.tsv"}, "r.tsv is what is to be read"),
         ({"training": "nowhere"}, "not the folder of a training run"),
+        ({"out": "y.pdf"}, "a report is a file whose name ends in .html, .htm, not '.pdf'"),
+        ({"out": "y"}, "a report is a file whose name ends in .html, .htm, not 'nothing'"),
     ],
 )
 def test_mistakes_in_a_call(

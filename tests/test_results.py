@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -25,7 +26,7 @@ from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Samples, Votes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NOISE, ALPHA = Noise.of("discrete", "0.25"), Fraction(1, 1000)
@@ -168,6 +169,16 @@ def test_resume_of_nothing_begins(tmp_path: Path) -> None:
     with results.resume(tmp_path / "r.tsv", RUN, INDICES) as writer:
         writer.append(ROWS[0])
     assert results.read(tmp_path / "r.tsv") == (RUN, ROWS[:1])
+
+
+@pytest.mark.parametrize("begin", [partial(results.resume, indices=INDICES), partial(results.create, overwrite=True)])
+def test_packed_results_keep_their_description(tmp_path: Path, begin: Callable[[Path, Run], object]) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    path.rename(tmp_path / "r.tsv.xz")
+    before = results.sidecar_path(path).read_bytes()
+    with pytest.raises(ResultsError, match=r"r\.tsv\.xz is there, .* \(unxz r\.tsv\.xz\), or choose another name"):
+        begin(path, with_fields(RUN, max=2))
+    assert (path.exists(), results.sidecar_path(path).read_bytes()) == (False, before)
 
 
 # --- what is not overwritten -----------------------------------------------------------------------------------------
@@ -333,6 +344,23 @@ def test_not_a_results_file(tmp_path: Path, text: str) -> None:
         assert results.read(path) == (RUN, [])
 
 
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("utf-8-sig", "an editor put a byte order mark before its first line; save it as UTF-8 without"),
+        ("CRLF", r"an editor changed its line ends to CRLF; .* \(dos2unix r\.tsv does both\)"),
+        ("utf-8-sig CRLF", "a byte order mark before its first line and changed its line ends to CRLF"),
+    ],
+)
+def test_a_file_that_an_editor_saved_in_another_form(tmp_path: Path, form: str, words: str) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    text = path.read_text().replace("\n", "\r\n" if "CRLF" in form else "\n")
+    path.write_bytes(text.encode("utf-8-sig" if "sig" in form else "utf-8"))
+    for reader in (results.read, metrics.read):
+        with pytest.raises(ResultsError, match=words):
+            reader(path)
+
+
 def test_wrong_number_of_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", ROWS)
     for line in (GOOD + "\t1", "0\t1\t1\t0.5\t1\t0:00:01", "", "\udcff"):
@@ -443,7 +471,7 @@ def test_more_samples_than_can_be_judged_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.tsv", ROWS)
     sidecar = results.sidecar_path(path)
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"n": 10**15}))
-    with pytest.raises(IntrsError, match="the number of samples"):
+    with pytest.raises(IntrsError, match="n: at most 100,000,000 is possible"):
         results.read(path)
 
 
@@ -565,6 +593,7 @@ def judged(index: int, **changes: Any) -> Row:
         ({"predict": None, "radius_sq": None, "radius": "0.0", "correct": 0}, "predict is -1, should be 1"),
         ({"counts": (5, 95, 0)}, "counts should be 2 numbers"),
         ({"counts0": (9, 1)}, "predict is 1, but its votes select class 0"),
+        ({"label": 99, "correct": 0}, "label is 99, but the model has the classes 0 to 1"),
     ],
 )
 def test_a_line_that_its_votes_do_not_give(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

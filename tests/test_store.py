@@ -26,7 +26,7 @@ from intrs.cli import main
 from intrs.data import Images, data_sets, fetch, is_present, known, open_data, store
 from intrs.data.download import Download
 from intrs.data.npz import read_npz, write_npz
-from intrs.errors import DataError
+from intrs.errors import DataError, SettingsError
 from intrs.progress import Progress
 
 if TYPE_CHECKING:
@@ -313,6 +313,7 @@ def test_other_content_is_refused_and_leaves_nothing(intrs: Intrs, root: Path, t
     [
         (("imagenet",), "unknown data set 'imagenet'; choose from cifar10, caltech101, mnist, fashion-mnist"),
         (("mnist", "--from", "nowhere"), "nowhere: no such file or folder"),
+        (("cifar10-500",), "cifar10-500 ships with intrs; there is nothing to fetch"),
         (("--from", "x"), "which data set?"),
         (("--overwrite",), "which data set?"),
         (("mnist", "--frm", "x"), "unrecognized arguments"),
@@ -323,6 +324,21 @@ def test_mistakes(intrs: Intrs, root: Path, argv: tuple[str, ...], words: str) -
     assert code == 2
     assert words in err
     assert not root.exists()
+
+
+def test_a_data_folder_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("INTRS_DATA", str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"INTRS_DATA must name the folder of data sets, and .*file is a file"):
+        open_data("mnist")
+
+
+def test_what_is_no_path_gets_a_sentence() -> None:
+    for place in ({"to": 3}, {"source": 3}):
+        with pytest.raises(SettingsError, match="expected the path of a file, got 3"):
+            fetch("mnist", **place)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="unknown data set None; choose from"):
+        store.is_present(None)  # type: ignore[arg-type]
 
 
 def test_a_folder_of_the_users_own_is_left_alone(intrs: Intrs, root: Path, source: Path) -> None:

@@ -652,6 +652,8 @@ def test_batch_norm_stands_still_at_the_end() -> None:
         ({"lr": float("nan")}, "lr must be a number between 0 and 100, got nan"),
         ({"lr": "fast"}, "lr must be a number between 0 and 100, got 'fast'"),
         ({"lr": True}, "lr must be a number"),
+        ({"lr": float("1e-1000")}, "lr must be above 0, or its 30 epochs train nothing"),
+        ({"qat_lr": 0}, "qat_lr must be above 0"),
         ({"momentum": 1.0}, "momentum must be a number between 0 and 0.9999, got 1.0"),
         ({"batch": 1}, "batch must be 2 or more"),
         ({"precision": "fp8"}, "precision must be one of fp32, bf16"),
@@ -661,6 +663,18 @@ def test_batch_norm_stands_still_at_the_end() -> None:
 def test_impossible_recipes(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(IntrsError, match=re.escape(words)):
         recipe(**changes)
+
+
+def test_a_rate_of_epochs_that_there_are_none_of() -> None:
+    assert recipe(qat_epochs=0, qat_lr=0).qat_lr == 0
+
+
+def test_data_in_memory_have_no_splits(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    arrays: Any = (np.zeros((900, 4, 4, 3), np.uint8), np.zeros(900))
+    with pytest.raises(IntrsError, match="data: expected the name of a data set or a path") as refusal:
+        intrs.train(arrays, "resnet8", tmp_path / "o", sigma=0.25)
+    assert len(str(refusal.value)) < 300
 
 
 def test_sigma_is_written_one_way() -> None:

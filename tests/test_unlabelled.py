@@ -102,6 +102,14 @@ def test_verify_finds_another_name(intrs: Intrs, here: Path) -> None:
     assert (code, "file is 4.png, should be 3.png" in err) == (1, True)
 
 
+def test_pictures_may_be_renamed_when_the_data_are_named_anew(intrs: Intrs, here: Path) -> None:
+    intrs("certify", "tiny.onnx", "mine", *QUICK, "-o", "r.tsv")
+    (here / "mine" / "3.png").rename(here / "mine" / "3b.png")
+    assert library.verify("r.tsv", data="mine")
+    code, _, err = intrs("verify", "r.tsv")
+    assert (code, "file is 3.png, should be 3b.png" in err) == (1, True)
+
+
 def test_resume_merge_and_join(intrs: Intrs, here: Path) -> None:
     intrs("certify", "tiny.onnx", "mine", *QUICK, "-o", "whole.tsv")
     whole = lines(here / "whole.tsv")

@@ -568,11 +568,20 @@ def test_mistakes(made: site.Site, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "-o FOLDER" in capsys.readouterr().err
     assert main(["web", MODEL, "-o", str(made.path)]) == 2
     assert "--overwrite replaces it" in capsys.readouterr().err
+    assert main(["web", MODEL, "-o", str(tmp_path / "no"), "--no-open"]) == 2
+    assert "add --serve" in capsys.readouterr().err
+    assert main(["web", MODEL, "-o", str(tmp_path / "no"), "--serve", "99999"]) == 2
+    assert "argument --serve: at most 65,535 is possible" in capsys.readouterr().err
+    with pytest.raises(IntrsError, match="out: expected the path of a file, got None"):
+        site.web(None)  # type: ignore[arg-type]
     for settings, words in (
+        ({"images": 3}, "images: expected positions in the data set"),
+        ({"images": ["a"]}, "images: expected an integer of at least 0, got 'a'"),
         ({"models": []}, "at least one model"),
         ({"models": [MODEL, MODEL]}, "two models are called"),
         ({"models": MODEL, "images": [500]}, "positions 0 to 499"),
         ({"models": MODEL, "images": []}, "1 to 100 positions"),
+        ({"models": MODEL, "sigma": 99}, "sigma must lie between 0.01 and 4, got 99"),
         ({"models": intrs.load(MODEL)}, "pass its file"),
     ):
         with pytest.raises(IntrsError, match=words):

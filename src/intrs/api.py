@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs import job as jobs
@@ -28,6 +27,7 @@ from intrs.verification import Verification, Verified, open_verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from intrs.certificate import Bound, RadiusTable
     from intrs.data import Spec as AnyData
@@ -292,7 +292,7 @@ def table(
 
     dimension is the number of values per image, height x width x channels.
     """
-    path = None if out is None else Path(out)
+    path = None if out is None else as_path(out, "out")
     if path:
         check_new(path, overwrite=overwrite)
     certifier = Certifier(Noise.of(noise, sigma), dimension, n, alpha, bound)
@@ -321,7 +321,7 @@ def adaptive_table(
 
     Written to a file if `out` names one. Without radii, all quarters that n samples can certify are decided.
     """
-    path = None if out is None else Path(out)
+    path = None if out is None else as_path(out, "out")
     if path:
         check_new(path, overwrite=overwrite)
     certifier = Certifier(Noise.of(noise, sigma), dimension, n, alpha, bound)

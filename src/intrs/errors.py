@@ -28,6 +28,10 @@ class ClassesError(DataError):
     """Classes of data that are not those of the model, by their names."""
 
 
+class ClassesCountError(ClassesError):
+    """Classes of data that are more or fewer than those of the model, so that labels cannot be its numbers."""
+
+
 class ResultsError(IntrsError):
     """A results file or output folder that cannot be read, continued or written."""
 

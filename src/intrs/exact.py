@@ -16,6 +16,7 @@ from intrs.errors import SettingsError
 Number = str | float | Fraction  # whatever `parse_fraction` reads; bool and None are refused
 Count = str | float | SupportsIndex
 MOST_COUNT = 10**15
+MOST_VOTES = 10**8  # samples of one image that are counted for an answer
 LONGEST = 100  # characters of a number
 
 
@@ -113,7 +114,10 @@ def _seed_of(text: str) -> int:
 
 def plain(value: Fraction) -> str:
     """A short decimal if that is exact, else the fraction: what `parse_fraction` reads back."""
-    decimal = f"{float(value):g}"
+    try:
+        decimal = f"{float(value):g}"
+    except OverflowError:
+        return str(value)
     return decimal if Fraction(decimal) == value else str(value)
 
 

@@ -19,12 +19,13 @@ from intrs.errors import IntrsError, ResultsError, SettingsError
 from intrs.exact import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 AnyPath = str | os.PathLike[str]
 SYNC_SECONDS = 5.0  # how long an appended line may wait for the disk
 MOST_TRIES = 100  # of a lock whose file is removed by its former holder
 PACKED = ".xz"  # what the name of a packed file ends with
+UNFINISHED = ".unfinished"  # lies in a folder of files until all of them are there
 
 
 @contextlib.contextmanager
@@ -95,11 +96,25 @@ def check_new(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = (
 
 
 def check_new_folder(path: Path, mark: str, *, overwrite: bool = False) -> None:
-    """The same for a folder of files, which are written anew one by one; it is known again by the file `mark`."""
-    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (overwrite and (path / mark).is_file()))):
-        raise ExistsError(f"{path} exists; choose another folder, or ask to overwrite it, if the same command wrote it")
+    """The same for a folder that `write_folder` writes; it is known again by the file `mark`.
+
+    What a failed or killed write has left is of no use to anyone, so it is written anew unasked.
+    """
+    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (path / UNFINISHED).is_file())):
+        if not (path / mark).is_file():
+            raise ResultsError(
+                f"{path} exists and was not written by this command, so it is not replaced; choose another folder"
+            )
+        if not overwrite:
+            raise ExistsError(f"{path} exists; choose another folder, or ask to overwrite it")
     if not path.parent.is_dir():
         raise ResultsError(f"{path}: there is no folder {path.parent}")
+
+
+def check_suffix(suffix: str, suffixes: Sequence[str], what: str) -> None:
+    """Refuse a name that promises another kind of file than is written."""
+    if suffix not in suffixes:
+        raise SettingsError(f"{what} is a file whose name ends in {', '.join(suffixes)}, not {suffix or 'nothing'!r}")
 
 
 # --- Whole writes ----------------------------------------------------------------------------------------------------
@@ -134,6 +149,17 @@ def replacing(path: Path, give_up: Callable[[], object] | None = None) -> Iterat
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+
+
+def write_folder(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Write a folder's files one by one, by their names in it; other files in it stay as they are."""
+    with named(path, "write"):
+        path.mkdir(exist_ok=True)
+        (path / UNFINISHED).touch()
+        for name, content in contents:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path / name, content)
+        (path / UNFINISHED).unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ from intrs.data import Images, open_data
 from intrs.data.fit import Fit
 from intrs.data.matching import matched
 from intrs.data.pictures import are_pictures
-from intrs.errors import DataError, FitError, IntrsError, ModelError, ResultsError, SettingsError
+from intrs.errors import ClassesCountError, DataError, FitError, IntrsError, ModelError, ResultsError, SettingsError
 from intrs.exact import parse_seed
 from intrs.model import Model, open_model
 from intrs.network import Network, selected_kernels
@@ -252,7 +252,7 @@ def open_job(request: Certify | Predict, model: Model | None = None, data: Spec 
     model = model or open_model(request.model)
     noise = _noise(request, model)
     if noise.is_none:
-        request = replace(request, n=1)  # all votes would be alike
+        request = _once(request)
     network = opened_network(model, request, noise)
     opened = open_for(network, request.data if data is None else data, request.split, request.fit)
     check_shape(network, opened)
@@ -294,6 +294,13 @@ def _noise(request: Certify | Predict, model: Model) -> Noise:
     if request.noise not in KINDS:
         raise SettingsError(f"without noise the network runs in integers; {request.noise} noise is for floats")
     return Noise.none()
+
+
+def _once(request: Certify | Predict) -> Certify | Predict:
+    """The request with one sample: without noise all votes would be alike. Another number, if asked for, is refused."""
+    if request.n not in (1, Predict.n):
+        raise SettingsError(f"without noise one sample says all, so n = {request.n} has no meaning; leave n out")
+    return replace(request, n=1)
 
 
 def open_for(network: Network | FloatEngine, data: Spec, split: str, fit: str) -> Images:
@@ -362,7 +369,8 @@ class Takes(Protocol):
 
 def named_alike(network: Takes, model: Model, request: Request, data: Images) -> Images:
     """The data with labels that are the model's numbers, found by name unless they are said to be these numbers."""
-    return data if request.by_number else matched(data, class_names(network, model, request))
+    names = class_names(network, model, request)  # of which there must be one per class, even if only to be shown
+    return data if request.by_number else matched(data, names)
 
 
 def class_names(network: Takes, model: Model, request: Request) -> tuple[str, ...]:
@@ -400,9 +408,10 @@ def check_fit(network: Takes, data: Images, called: str = CALLED) -> None:
     if data.labels.max() >= network.classes:
         raise DataError(f"{data.name} has labels up to {data.labels.max()}, but {called} has {network.classes} classes")
     if data.classes and len(data.classes) != network.classes:
-        raise DataError(
+        raise ClassesCountError(
             f"{data.name} has {len(data.classes)} classes, but {called} has {network.classes}: "
-            "a label would not mean the same to both. A folder needs one folder for each class, which may be empty"
+            "a label would not mean the same to both. Give the names of the model's classes in the order of its "
+            "outputs, and labels are found by name; or make one folder for each class, which may be empty"
         )
 
 

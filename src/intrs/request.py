@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from intrs.errors import SettingsError
-from intrs.exact import LONGEST, MOST_COUNT, parse_count, parse_fraction, parse_percent, parse_seed, shown
+from intrs.exact import LONGEST, MOST_COUNT, MOST_VOTES, parse_count, parse_fraction, parse_percent, parse_seed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ CHOICES = {
     "dialect": ("", *get_args(Dialect)),
 }
 LEAST = {"first": 0, "skip": 1, "max": 1, "n0": 1, "n": 1, "threads": 0, "steps": 1, "draws": 1, "restarts": 1}
-MOST = {"threads": 1024}
+MOST = {"threads": 1024, "n": MOST_VOTES}
 EXACT = ("sigma", "alpha", "give_up")
 LISTS = ("radii", "eps")
 FLAGS = ("adaptive", "by_number")

@@ -63,6 +63,7 @@ class Verification:
     rows: list[Row]
     again: frozenset[int]  # lines, from 0, whose votes are counted again
     job: Job
+    data_moved: bool = False  # whether the data were named anew; their pictures may have other names now
 
     def samples(self) -> int:
         """How many samples will be taken again."""
@@ -97,14 +98,16 @@ class Verification:
         wanted = [Pending(i, self.job.positions[i]) for i in sorted(self.again)]
         with engine or local_engine(self.job) as chosen:
             for image in answers(self.job, wanted, chosen, progress):
-                row = self.rows[image.place]
-                if fault := difference(row, row_of(self.job, image)):
+                row, right = self.rows[image.place], row_of(self.job, image)
+                if fault := difference(row, replace(right, file=row.file) if self.data_moved else right):
                     return f"line {image.place + 2} (image {row.idx}): {fault}"
         return None
 
     def _fault(self, row: Row, position: int) -> str | None:
         data = self.job.data
-        rights = {"idx": self.job.index(position), "label": data.label(position), FILE: data.file(position)}
+        rights: dict[str, int | str | None] = {"idx": self.job.index(position), "label": data.label(position)}
+        if not self.data_moved:
+            rights[FILE] = data.file(position)
         for name, wanted in rights.items():
             if (found := getattr(row, name)) != wanted:
                 return f"{name} is {cell(found)}, should be {cell(wanted)}"
@@ -134,7 +137,7 @@ def open_verification(
     if not rows:
         raise ResultsError(f"{path}: it has 0 lines of results, so there is nothing to verify")
     opened = _open_model(path, run, model)
-    found = _open_data(path, run, data)
+    found, data_moved = _open_data(path, run, data), data is not None
     request = replace(run.request, threads=parse_count(threads, "threads", 0), kernels=kernels)
     request = request if request.names else replace(request, by_number=True)  # then no label was found by name
     try:
@@ -144,7 +147,7 @@ def open_verification(
     _check_same(path, "model", "identity", job.run.identity, run.identity)
     _check_same(path, "data", "sha256", job.run.data_sha256, run.data_sha256)
     job = job.with_run(replace(job.run, stages=run.stages))
-    return Verification(path, run, rows, _drawn(len(rows), images), job)
+    return Verification(path, run, rows, _drawn(len(rows), images), job, data_moved)
 
 
 def _open_model(path: Path, run: Run, given: object) -> Model:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
 from intrs.adaptive.tables import STEP, squared
 from intrs.errors import IntrsError, SettingsError
-from intrs.exact import Count, Number, parse_count, parse_fraction, parse_percent
+from intrs.exact import Count, Number, parse_count, parse_fraction, parse_percent, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,10 @@ class Stage:
             raise SettingsError("an adaptive run decides radii or reaches a precision: ask for one of the two")
         if self.precision is not None and not 0 < self.precision < 1:
             raise SettingsError(f"the precision must lie between 0 and 1, such as 1%, got {self.precision}")
-        if len(self.radii) > MOST_RADII or any(not 0 <= radius <= LARGEST_RADIUS for radius in self.radii):
-            raise SettingsError(f"at most {MOST_RADII} radii can be asked for, each from 0 to {LARGEST_RADIUS}")
+        if len(self.radii) > MOST_RADII:
+            raise SettingsError(f"at most {MOST_RADII} radii can be asked for, got {len(self.radii)}")
+        if outside := [radius for radius in self.radii if not 0 <= radius <= LARGEST_RADIUS]:
+            raise SettingsError(f"a radius must lie between 0 and {LARGEST_RADIUS}, got {plain(outside[0])}")
         if not 0 <= self.give_up < 1:
             raise SettingsError(f"the probability of giving up must be at least 0 and below 1, got {self.give_up}")
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from intrs.balls import at_precision, ball, choose, strictly_below, unique_integer
 from intrs.errors import SettingsError
-from intrs.exact import Count, Number, parse_count, parse_fraction
+from intrs.exact import MOST_VOTES, Count, Number, parse_count, parse_fraction
 from intrs.search import last_that_holds
 
 if TYPE_CHECKING:
     from flint import arb
 
 LARGEST_ALPHA, LARGEST_ALPHA_DENOMINATOR = Fraction(999, 1000), 10**36
-LARGEST_N = 10**8
 CONFIDENCE_BITS = 64  # confidence bounds are multiples of 2^-64
 ONE = 1 << CONFIDENCE_BITS
 SERIES_BITS = (80, 80, 160, 320, 640, 1280)  # fixed-point precision of the binomial series, at each attempt
@@ -37,7 +36,7 @@ def parse_alpha(value: Number) -> Fraction:
 
 def parse_samples(n: Count) -> int:
     """The number of votes that are counted."""
-    return parse_count(n, "n, the number of samples", most=LARGEST_N)
+    return parse_count(n, "n, the number of samples", most=MOST_VOTES)
 
 
 def lower_bound(votes: int, n: int, alpha: Fraction) -> Fraction:

@@ -13,9 +13,9 @@ import numpy as np
 
 from intrs.certificate.bounds import BOUNDS
 from intrs.certificate.certifier import Certifier
-from intrs.certificate.confidence import LARGEST_N, ONE, lower_multiple, parse_votes
+from intrs.certificate.confidence import ONE, lower_multiple, parse_votes
 from intrs.errors import ResultsError, SettingsError
-from intrs.exact import plain
+from intrs.exact import MOST_VOTES, plain
 from intrs.files import read_bounded, write_whole
 from intrs.noise import KINDS, Noise
 from intrs.values import ByFields, html_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAGIC = b"intrsrt1"
 HEADER = struct.Struct("<8sIIQQ16s16s16s16sQQQQ")  # magic, kind, bound, sigma, alpha, eta, dimension, n, start, count
 DIGEST_SIZE = 32
-MOST_BYTES = HEADER.size + 8 * (LARGEST_N + 1) + DIGEST_SIZE
+MOST_BYTES = HEADER.size + 8 * (MOST_VOTES + 1) + DIGEST_SIZE
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -34,7 +34,7 @@ SHORT_RUN = {"certify": 10_000, "predict": 1000}  # samples, when there are no a
 SHORT_RUN_IMAGES = 10
 INTEGER_LAWS = ("discrete", "rounded")
 LAWS = (*INTEGER_LAWS, "continuous")
-PORT = 8000  # of `intrs web --serve`
+PORT, LAST_PORT = 8000, 65535  # of `intrs web --serve`; the last that there is
 KERNELS = "set of inner loops, such as avx2 or scalar; all give the same bits (the fastest of this machine)"
 WORDS = {"certify": "Certify images: a class and a radius for each", "predict": "Predict images: a class for each"}
 
@@ -235,7 +235,7 @@ def _add_run(parser: Parser, command: str) -> None:
             metavar="N0",
             help=f"samples per image that select the class ({Certify.n0})",
         )
-    parser.add_argument("--n", type=_count, default=n, metavar="N", help=f"samples per image ({n})")
+    parser.add_argument("--n", type=_samples, default=n, metavar="N", help=f"samples per image ({n})")
     _add_alpha(parser)
     if command == "certify":
         _add_bound(parser)
@@ -253,7 +253,7 @@ def _add_run(parser: Parser, command: str) -> None:
     words = "do part I of K, for `intrs merge`; auto: the task of a SLURM array; :samples divides samples, not images"
     parser.add_argument("--shard", default="", metavar="I/K", help=words)
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="results file to write (a name made of the settings)"
+        "-o", "--out", type=_path, metavar="FILE", help="results file to write (a name made of the settings)"
     )
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # which is what happens anyway
@@ -267,7 +267,7 @@ def _add_run(parser: Parser, command: str) -> None:
 
 def _add_verify(parser: Parser) -> None:
     parser.set_defaults(call="verify:verify")
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="a results file, its FILE.json beside it")
+    parser.add_argument("results", type=_path, metavar="RESULTS", help="a results file, its FILE.json beside it")
     parser.add_argument(
         "--images", type=_count, metavar="K", help="count the votes of only K images again, drawn at random"
     )
@@ -281,8 +281,8 @@ def _add_verify(parser: Parser) -> None:
 def _add_merge(parser: Parser) -> None:
     parser.set_defaults(call="merge:merge")
     words = "results files of the parts, each with its FILE.json (and FILE.votes) beside it"
-    parser.add_argument("parts", nargs="+", type=Path, metavar="PART", help=words)
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the results of the whole run")
+    parser.add_argument("parts", nargs="+", type=_path, metavar="PART", help=words)
+    parser.add_argument("-o", "--out", type=_path, required=True, metavar="FILE", help="the results of the whole run")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
@@ -302,7 +302,7 @@ def _add_info(parser: Parser) -> None:
 def _add_export(parser: Parser) -> None:
     parser.set_defaults(call="make:export")
     parser.add_argument("model", metavar="MODEL", help="an int8 file, ONNX or TFLite, or a model that ships with intrs")
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="file or folder to write")
+    parser.add_argument("-o", "--out", type=_path, required=True, metavar="FILE", help="file or folder to write")
     words = f"what to write it as (what the suffix of FILE says, else {DEFAULT})"
     parser.add_argument("--target", choices=tuple(TARGETS), help=words)
     words = "tflite, onnx: images on which the file is compared with the model (pictures from a fixed seed)"
@@ -321,7 +321,7 @@ def _add_microcontroller(parser: Parser) -> None:
     group = parser.add_argument_group("options of the targets c and web")
     group.add_argument("--noise", choices=("discrete", "rounded"), help=f"law of the noise ({Request.noise})")
     words = "certify with N samples; with --radii, or left out, adaptively with at most N"
-    group.add_argument("-n", "--n", type=_count, metavar="N", help=f"{words} ({Certify.n})")
+    group.add_argument("-n", "--n", type=_samples, metavar="N", help=f"{words} ({Certify.n})")
     group.add_argument("--n0", type=_count, metavar="N", help=f"samples that select the class ({Certify.n0})")
     group.add_argument(
         "--alpha", metavar="A", help=f"largest probability that an answer does not hold ({Request.alpha})"
@@ -343,7 +343,7 @@ def _add_microcontroller(parser: Parser) -> None:
 def _add_table(parser: Parser) -> None:
     parser.set_defaults(call="make:table")
     _add_noise(parser, required=True)
-    parser.add_argument("-n", "--n", type=_count, default=Certify.n, metavar="N", help=f"samples ({Certify.n})")
+    parser.add_argument("-n", "--n", type=_samples, default=Certify.n, metavar="N", help=f"samples ({Certify.n})")
     _add_alpha(parser)
     parser.add_argument(
         "--dimension",
@@ -355,7 +355,7 @@ def _add_table(parser: Parser) -> None:
     _add_bound(parser)
     _add_adaptive(parser, "the tables of `certify --adaptive`: votes that accept or give up each radius, at each look")
     parser.add_argument("--text", action="store_true", help="print adaptive tables as text instead of writing a file")
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="table to write")
+    parser.add_argument("-o", "--out", type=_path, metavar="FILE", help="table to write")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
@@ -367,7 +367,7 @@ def _add_train(parser: Parser) -> None:
     )
     words += "PyTorch module, which is run: net.py:Net(width=16) or package.module:Net"
     parser.add_argument("architecture", metavar="ARCH", help=words)
-    parser.add_argument("outdir", type=Path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
+    parser.add_argument("outdir", type=_path, metavar="OUTDIR", help="folder for checkpoints, networks and results")
     parser.add_argument("--sigma", metavar="S", help="noise, as a fraction of the pixel range: 0.25 or 1/4")
     words = f"law of the noise; none: train without noise, and without --sigma ({Recipe.noise})"
     parser.add_argument("--noise", choices=NOISES, default=Recipe.noise, help=words)
@@ -382,10 +382,10 @@ def _add_train(parser: Parser) -> None:
     parser.add_argument("--copies", type=_count, metavar="M", help=words)
     _add_recipe(parser)
     words = "begin with the float weights of the run in DIR"
-    parser.add_argument("--start", type=Path, metavar="DIR", help=words)
+    parser.add_argument("--start", type=_path, metavar="DIR", help=words)
     words = "begin with these weights: a state_dict (.safetensors, .pth) for ARCH of your own; ImageNet weights, "
     words += "torchvision's file (resnet50) or a TensorFlow.js export (resnet50-v1)"
-    parser.add_argument("--weights", type=Path, metavar="FILE", help=words)
+    parser.add_argument("--weights", type=_path, metavar="FILE", help=words)
     words = "mean of the normalisation of pixels over 255 that ARCH of your own leaves to its caller (none)"
     parser.add_argument("--mean", default=Recipe.mean, metavar="M,M,M", help=words)
     parser.add_argument(
@@ -397,7 +397,7 @@ def _add_train(parser: Parser) -> None:
     parser.add_argument("--hold-out", type=_count, default=Recipe.hold_out, metavar="K", help=words)
     words = f"seed of the training: 256 bits, decimal or 0x... ({Recipe.seed})"
     parser.add_argument("--seed", type=_seed, default=Recipe.seed, metavar="K", help=words)
-    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_threads(parser)
     _add_device(parser)
 
 
@@ -432,13 +432,13 @@ def _add_quantize(parser: Parser) -> None:
     parser.add_argument("data", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
     words = "noise, as a fraction of the pixel range: 0.25 or 1/4 (recorded in the model)"
     parser.add_argument("--sigma", metavar="S", help=words)
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="int8 ONNX file to write")
+    parser.add_argument("-o", "--out", type=_path, required=True, metavar="FILE", help="int8 ONNX file to write")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--split", help="part of the data set (train if there is one, else test)")
     parser.add_argument("--max", type=_count, metavar="K", help="take at most K images (1,024)")
     words = f"seed of the noise: 256 bits, decimal or 0x... ({quantization.SEED})"
     parser.add_argument("--seed", type=_seed, default=quantization.SEED, metavar="K", help=words)
-    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_threads(parser)
     words = "what the model's input is: pixels / 255 (unit), pixels 0..255 (byte), or told by file, mean and std (auto)"
     _add_pixels(parser, words)
     _add_classes(parser)
@@ -449,7 +449,7 @@ def _add_attack(parser: Parser) -> None:
     words = "an int8 file, ONNX or TFLite, a float ONNX file of `intrs train`, or a model that ships"
     parser.add_argument("model", nargs="?", metavar="MODEL", help=words)
     parser.add_argument("data", nargs="?", metavar="DATA", help="a data set's name, an .npz, or a folder of images")
-    parser.add_argument("out", nargs="?", type=Path, metavar="OUTDIR", help="folder for results and attacked images")
+    parser.add_argument("out", nargs="?", type=_path, metavar="OUTDIR", help="folder for results and attacked images")
     parser.add_argument("--norm", choices=("l2", "linf"), default=Attack.norm, help="norm of the perturbation (l2)")
     words = "radii, as fractions of the pixel range (the paper's)"
     parser.add_argument("--eps", type=_list, default=Attack.eps, metavar="E,E,...", help=words)
@@ -468,7 +468,7 @@ def _add_attack(parser: Parser) -> None:
     parser.add_argument("--source", default=Attack.source, metavar="MODEL", help=words)
     words = " (recorded in the model; 0: the network without smoothing)"
     _add_noise(parser, required=False, words=words, laws=LAWS)
-    parser.add_argument("--n", type=_count, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
+    parser.add_argument("--n", type=_samples, default=Attack.n, metavar="N", help=f"votes per answer ({Attack.n})")
     _add_alpha(parser)
     _add_images(parser, "`intrs attack --join`")
     _add_classes(parser)
@@ -478,33 +478,33 @@ def _add_attack(parser: Parser) -> None:
     _add_loader(parser)
     _add_device(parser)
     words = "attack nothing: put folders that hold parts of one attack (--first, --skip, one --seed) together"
-    parser.add_argument("--join", nargs="+", type=Path, metavar="DIR", help=words)
-    parser.add_argument("-o", "--to", type=Path, metavar="DIR", help="with --join: folder for the whole attack")
+    parser.add_argument("--join", nargs="+", type=_path, metavar="DIR", help=words)
+    parser.add_argument("-o", "--to", type=_path, metavar="DIR", help="with --join: folder for the whole attack")
 
 
 def _add_reproduce(parser: Parser) -> None:
     parser.set_defaults(call="reproduce:reproduce")
     parser.add_argument(
-        "plan", nargs="?", type=Path, metavar="PLAN", help="a TOML file (the plan that ships with intrs)"
+        "plan", nargs="?", type=_path, metavar="PLAN", help="a TOML file (the plan that ships with intrs)"
     )
     words = "run folder: votes, tables, figures (reproduction)"
-    parser.add_argument("-o", "--out", type=Path, default=Path("reproduction"), metavar="DIR", help=words)
+    parser.add_argument("-o", "--out", type=_path, default=Path("reproduction"), metavar="DIR", help=words)
     parser.add_argument("--quick", action="store_true", help="few images and samples: minutes instead of hours")
-    parser.add_argument("--threads", type=_threads, default=0, metavar="T", help="threads (all cores)")
+    _add_threads(parser)
     _add_cluster(parser)
 
 
 def _add_report(parser: Parser) -> None:
     parser.set_defaults(call="report:report")
     _add_results(parser)
-    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="page to write")
+    parser.add_argument("-o", "--out", type=_path, default=Path("report.html"), metavar="FILE", help="page to write")
     parser.add_argument("--title", default="", metavar="TEXT", help="title of the page (a sentence about the run)")
     words = "where the images are (shown unasked if the data ship; may be repeated for image files)"
     parser.add_argument("--data", action="append", metavar="DATA", help=words)
     words = "folder of an `intrs train` run whose learning curves to show (may be repeated)"
-    parser.add_argument("--training", action="append", type=Path, default=[], metavar="DIR", help=words)
+    parser.add_argument("--training", action="append", type=_path, default=[], metavar="DIR", help=words)
     words = "folder that `intrs web` wrote: images that its page can certify link to it"
-    parser.add_argument("--web", type=Path, metavar="FOLDER", help=words)
+    parser.add_argument("--web", type=_path, metavar="FOLDER", help=words)
     parser.add_argument("--no-images", action="store_true", help="leave the images out")
     parser.add_argument("--max-images", type=_count, default=200, metavar="K", help="images of each run (200)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
@@ -514,9 +514,9 @@ def _add_web(parser: Parser) -> None:
     parser.set_defaults(call="web:web")
     words = "int8 files, or models that ship with intrs; the first is shown first (a selection of those that ship)"
     parser.add_argument("models", nargs="*", metavar="MODEL", help=words)
-    parser.add_argument("-o", "--out", type=Path, metavar="FOLDER", help="folder to write")
+    parser.add_argument("-o", "--out", type=_path, metavar="FOLDER", help="folder to write")
     words = f"serve it on this machine, at PORT ({PORT}), and open it; without -o from a temporary folder"
-    parser.add_argument("--serve", nargs="?", type=_whole, const=PORT, metavar="PORT", help=words)
+    parser.add_argument("--serve", nargs="?", type=_port, const=PORT, metavar="PORT", help=words)
     parser.add_argument("--no-open", action="store_true", help="with --serve: do not open a browser")
     words = "noise of models that do not say theirs, as a fraction of the pixel range (0.25)"
     parser.add_argument("--sigma", metavar="S", help=words)
@@ -529,7 +529,7 @@ def _add_web(parser: Parser) -> None:
 def _add_plot(parser: Parser) -> None:
     parser.set_defaults(call="plot:plot")
     _add_results(parser)
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="a .pdf, .svg or .png to write")
+    parser.add_argument("-o", "--out", type=_path, required=True, metavar="FILE", help="a .pdf, .svg or .png to write")
     parser.add_argument("--of", choices=("all", "answered"), default="all", help="images in the denominator (all)")
     parser.add_argument("--cp", action="store_true", help="add a picture of the images certified, right or wrong")
     parser.add_argument("--votes", action="store_true", help="add a picture of the votes for the true class")
@@ -539,7 +539,7 @@ def _add_plot(parser: Parser) -> None:
 
 def _add_results(parser: Parser) -> None:
     words = "results files, or logs of locuslab/smoothing and its descendants (.tsv, .tsv.xz)"
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=words)
+    parser.add_argument("results", nargs="+", type=_path, metavar="RESULTS", help=words)
     parser.add_argument(
         "--label", action="append", default=[], metavar="TEXT", help="name of a run; once per run, in their order"
     )
@@ -553,9 +553,9 @@ def _add_data(parser: Parser) -> None:
     parser.set_defaults(call="data:data")
     parser.add_argument("name", nargs="?", metavar="NAME", help="cifar10, caltech101, mnist or fashion-mnist")
     words = "read its archive or folder instead of downloading"
-    parser.add_argument("--from", dest="source", type=Path, metavar="PATH", help=words)
+    parser.add_argument("--from", dest="source", type=_path, metavar="PATH", help=words)
     words = "data folder (INTRS_DATA, else the platform's, such as ~/.local/share/intrs)"
-    parser.add_argument("--to", type=Path, metavar="DIR", help=words)
+    parser.add_argument("--to", type=_path, metavar="DIR", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace the data set if it has been fetched before")
 
 
@@ -621,8 +621,13 @@ def _add_classes(parser: Parser) -> None:
     parser.add_argument("--by-number", action="store_true", help=words)
 
 
+def _add_threads(parser: Parser) -> None:
+    words = "threads (0: all cores)"
+    parser.add_argument("--threads", type=_threads, default=Request.threads, metavar="T", help=words)
+
+
 def _add_engine(parser: Parser) -> None:
-    parser.add_argument("--threads", type=_threads, default=Request.threads, metavar="T", help="threads (all cores)")
+    _add_threads(parser)
     parser.add_argument("--kernels", default=Request.kernels, metavar="NAME", help=KERNELS)
 
 
@@ -678,7 +683,15 @@ def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
 _count = _argument(lambda text: parse_count(text, "number"))
 _whole = _argument(lambda text: parse_count(text, "number", 0))
 _threads = _argument(lambda text: parse_count(text, "threads", 0, MOST["threads"]))
+_samples = _argument(lambda text: parse_count(text, "n", 1, MOST["n"]))
+_port = _argument(lambda text: parse_count(text, "port", 0, LAST_PORT))
 _seed = _argument(parse_seed)
+
+
+def _path(text: str) -> Path:
+    if not text:  # which Path would take for the current folder
+        raise argparse.ArgumentTypeError("expected the name of a file or folder, got ''")
+    return Path(text)
 
 
 def _names(text: str) -> str | list[str]:

@@ -8,12 +8,13 @@ import json
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from intrs.cli.arguments import parse
 from intrs.cli.screen import BROKEN_PIPE, MISTAKE, complain
 from intrs.cli.start import INTERRUPTED
-from intrs.errors import ClassesError, FitError, IntrsError
+from intrs.errors import ClassesCountError, ClassesError, FitError, IntrsError
 from intrs.files import ExistsError
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
     """Run the command and return its exit code; `ready` is called when all that it needs has been imported."""
+    _open_missing()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may hold what the terminal cannot show
     try:
         code = _call(argv, ready)
-        if sys.stdout:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except IntrsError as error:
         complain(f"{error}{_advice(error, argv)}")
         return MISTAKE
@@ -51,12 +52,23 @@ def run(argv: list[str], ready: Callable[[], object] = lambda: None) -> int:
     return code
 
 
+def _open_missing() -> None:
+    """cron and daemons may start us with closed streams: what goes there is dropped, and no file takes their place."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
 def _advice(error: IntrsError, argv: list[str]) -> str:
     """What the library's words mean in options."""
     if isinstance(error, FitError) and argv[:1] in (["certify"], ["predict"]):
         return "\n--fit resize, or --fit crop, makes image files fit the model"
     if isinstance(error, ClassesError) and argv[:1] in (["certify"], ["predict"], ["attack"], ["quantize"]):
-        return "\n--names N,N,... (or a file) names the model's classes, --by-number takes labels as its numbers"
+        numbers = "" if isinstance(error, ClassesCountError) else ", --by-number takes labels as its numbers"
+        return f"\n--names N,N,... (or a file) names the model's classes{numbers}"
     if not isinstance(error, ExistsError):
         return ""
     return "\n--overwrite replaces it"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from intrs import _core, zoo
 from intrs.cli.screen import say, show
 from intrs.cli.words import first_look
+from intrs.errors import SettingsError
 from intrs.job import open_job
 from intrs.model import load, open_model
 from intrs.network import selected_kernels
@@ -21,6 +22,8 @@ LOADER = ("pixels", "mean", "std", "dialect")
 
 def info(args: Namespace) -> int:
     """Print layers, sizes, accumulator bounds, kernel sets, memory, identity and pixel convention."""
+    if args.sigma is not None and args.data is None:
+        raise SettingsError("--sigma is the noise of --data's images; add --data")
     model = args.model or zoo.DEFAULT_MODEL
     network, kernels = load(model, **{name: getattr(args, name) for name in LOADER}), selected_kernels(args.kernels)
     others = ", ".join(name for name in _core.kernel_names() if name != kernels)

@@ -20,6 +20,8 @@ def web(args: Namespace) -> int:
     """Write the folder, and serve it if asked to."""
     if args.out is None and args.serve is None:
         raise SettingsError("say where to write the page: -o FOLDER, or --serve to open it at once")
+    if args.no_open and args.serve is None:
+        raise SettingsError("--no-open is about --serve; add --serve, or leave it out")
     if args.out is not None:
         _write(args, args.out)
         if args.serve is not None:

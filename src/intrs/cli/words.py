@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING
 
 from intrs import sanity
@@ -255,10 +256,10 @@ def _certified(found: Results) -> None:
 
 def _saved(rows: Sequence[Row], most: int) -> None:
     """How many samples an adaptive run took, against the fixed number."""
-    used = sorted(row.n for row in rows)
+    used = [row.n for row in rows]
     total, full = sum(used), sum(n == most for n in used)
     say(
-        f"samples to decide: {total / len(used):,.0f} per image, {used[len(used) // 2]:,} at the median, "
+        f"samples to decide: {total / len(used):,.0f} per image, {statistics.median(used):,.0f} at the median, "
         f"all {most:,} for {images_of(full)}\n"
         f"saved: {share(len(used) * most - total, len(used) * most)}, "
         f"{len(used) * most / total:.1f} times fewer than {most:,} each"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Pillow has many more readers; none of them sees a file from elsewhere.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+AT_MOST = f"at most {MOST_PIXELS:,} pixels are decoded per image"
 EIGHT_BITS = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 DEEP = {"I;16", "I;16B", "I;16L", "I"}  # 16 bits per value; "I" is how older versions of Pillow open them
 _ONE_AT_A_TIME = threading.RLock()  # the filters of warnings belong to the process
@@ -47,7 +48,7 @@ def opened(
     has another stamp than the expected one is refused: a hash that was taken before would not hold for it. deep:
     images with 16 bits per value are accepted too.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with _stream(source, what, expected) as stream, _ONE_AT_A_TIME, warnings.catch_warnings():
@@ -58,6 +59,10 @@ def opened(
                 yield image
     except DataError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # whose own limit is another
+        raise DataError(f"{what}: too large; {AT_MOST}") from None
+    except UnidentifiedImageError:
+        raise DataError(f"{what}: not a readable image: it is damaged, or none of {', '.join(FORMATS)}") from None
     except Exception as error:  # Pillow's readers promise no kinds of them
         raise DataError(f"{what}: not a readable image ({error})") from None
 
@@ -80,4 +85,4 @@ def _check(image: Image.Image, what: str, *, deep: bool) -> None:
     if image.mode not in EIGHT_BITS and not (deep and image.mode in DEEP):
         raise DataError(f"{what}: {image.mode} pixels are not 8 bits per channel; save it with 8 bits")
     if image.width * image.height > MOST_PIXELS:
-        raise DataError(f"{what}: {image.width} x {image.height} pixels; at most {MOST_PIXELS:,} are decoded per image")
+        raise DataError(f"{what}: {image.width} x {image.height} pixels; {AT_MOST}")

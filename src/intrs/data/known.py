@@ -150,6 +150,8 @@ def to_fetch(name: object) -> DataSet:
     """The data set of this name. Raises DataError, with the nearest name, if there is none to fetch."""
     if isinstance(name, str) and name in KNOWN:
         return KNOWN[name]
+    if name in [each.name for each in SHIPPED]:
+        raise DataError(f"{name} ships with intrs; there is nothing to fetch")
     raise DataError(unknown(name, tuple(KNOWN)))
 
 

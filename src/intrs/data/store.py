@@ -19,7 +19,7 @@ from intrs.data.download import download
 from intrs.data.hashes import SHA256, check_hashes
 from intrs.data.npz import read_npz, write_npz
 from intrs.errors import DataError, ResultsError
-from intrs.files import BusyError, lock, sync_folder
+from intrs.files import BusyError, as_path, lock, sync_folder
 from intrs.progress import Progress, reporting
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Fetched:
 def data_folder() -> Path:
     """INTRS_DATA, or the platform's folder for a user's data."""
     if place := os.environ.get(VARIABLE):
+        if Path(place).is_file():
+            raise DataError(f"{VARIABLE} must name the folder of data sets, and {place} is a file")
         return Path(place)
     try:
         home = Path.home()
@@ -72,6 +74,8 @@ def data_folder() -> Path:
 
 def is_present(name: str, root: Path | None = None) -> bool:
     """Whether the data set has been fetched into this data folder."""
+    if not isinstance(name, str):
+        raise DataError(known.unknown(name, tuple(known.KNOWN)))
     place = (root or data_folder()) / name
     return all((place / f"{split}.npz").is_file() for split in SPLITS)
 
@@ -103,12 +107,13 @@ def fetch(
     it. to is the data folder, if it is not the usual one. Raises DataError if the data set is unknown, cannot be
     reached, or is not what it should be; then nothing is put in place.
     """
-    dataset, root = known.to_fetch(name), data_folder() if to is None else Path(to)
+    dataset, root = known.to_fetch(name), data_folder() if to is None else as_path(to, "to")
+    origin = None if source is None else as_path(source, "source")
     with _data_errors(root):
         _clear_away(name, root)
         if not (already := not overwrite and is_present(name, root)):
             with reporting(progress) as report:
-                _provide(dataset, None if source is None else Path(source), root, report)
+                _provide(dataset, origin, root, report)
         return Fetched(dataset, root, {split: load(name, split, root) for split in SPLITS}, already)
 
 

@@ -96,7 +96,11 @@ def target_of(name: str | None, out: Path) -> Target:
         )
     if name not in TARGETS:
         raise SettingsError(f"unknown target {shown(name)}; choose from {', '.join(TARGETS)}")
-    return TARGETS[name]
+    target, other = TARGETS[name], by_suffix.get(out.suffix.lower())
+    if out.suffix and other and other is not target:
+        wanted = f"take {target.suffix}" if target.suffix else "choose another name"
+        raise SettingsError(f"{out}: its suffix is that of {other.title}, but the target is {name}; {wanted}")
+    return target
 
 
 def write(target: Target, network: Network, path: Path, options: dict[str, Any], trained_sigma: str = "") -> Exported:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intrs import results
@@ -20,7 +19,7 @@ from intrs.experiments.extras import lacks
 from intrs.experiments.folder import open_folder
 from intrs.experiments.pages import write
 from intrs.experiments.plan import NOISE, Plan, read_plan
-from intrs.files import PACKED
+from intrs.files import PACKED, as_path
 from intrs.job import begin, check_decisive, open_job
 from intrs.model import open_model
 from intrs.pgd import attack, check
@@ -29,6 +28,7 @@ from intrs.request import Certify, Predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from intrs.engines import Workers
     from intrs.experiments.attacks import Planned
@@ -95,8 +95,8 @@ def reproduce(
     votes of integer networks; the rest is done here. outlook hears of all pieces of work before the first begins, with
     the time that each will take, and announce of each when it begins. Returns what was written.
     """
-    chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else Path(plan))
-    found = open_folder(chosen.quick() if quick else chosen, Path(out))
+    chosen = plan if isinstance(plan, Plan) else read_plan(None if plan is None else as_path(plan, "plan"))
+    found = open_folder(chosen.quick() if quick else chosen, as_path(out, "out"))
     threads = parse_count(threads, "threads", least=0)
     opened = _Opened(found, threads)
     samplings = [s for s in found.plan.samplings() if not lacks(NOISE[s.method])]

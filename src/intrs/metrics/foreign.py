@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from intrs.errors import ResultsError
 from intrs.files import named, unpacked
 from intrs.metrics.answers import Answer
+from intrs.results import check_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 LOG_COLUMNS = ("idx", "label", "predict", "radius")  # that a log must have; others may follow or stand between
@@ -100,14 +101,3 @@ def _check_steady(steady: dict[str, str], cells: dict[str, str]) -> None:
             raise ValueError(
                 f"{column} is {cells[column][:40]}, but {steady[column][:40]} before: two runs mixed in one file"
             )
-
-
-def check_once(path: Path, indices: Iterable[int]) -> None:
-    """Refuse a file with two lines about one image; indices are those of its lines, in order."""
-    seen: dict[int, int] = {}
-    for number, index in enumerate(indices, 2):
-        if index in seen:
-            raise ResultsError(
-                f"{path}, line {number}: image {index} was on line {seen[index]} already: two runs in one file?"
-            )
-        seen[index] = number

@@ -45,7 +45,7 @@ def _read_ours(path: Path) -> Results:
     if len(rows) > run.images:
         raise ResultsError(f"{path}: {len(rows)} lines, but {sidecar.name} speaks of {run.images} images")
     results.check_rows(path, run, rows)
-    foreign.check_once(path, (row.idx for row in rows))
+    results.check_once(path, (row.idx for row in rows))
     return Results.of(path, run, rows)
 
 

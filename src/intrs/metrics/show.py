@@ -71,10 +71,17 @@ def _what(found: Results) -> str:
     if run is None:
         return f"log of another program: {_short(found.source)}"
     model = _short(Path(run.request.model).name) or f"network {run.identity[:12]}"
-    data, most = _data(run), "up to " if run.stages else ""
+    return f"{run.command} {model} on {_data(run)}: {_noise(run)}"
+
+
+def _noise(run: Run) -> str:
+    """The noise of a run and its samples."""
+    if run.noise.is_none:
+        return "without noise, one pass per image"
+    most, things = "up to " if run.stages else "", "sample" if run.request.n == 1 else "samples"
     return (
-        f"{run.command} {model} on {data}: {run.noise.kind} noise of sigma {plain(run.noise.sigma)}, "
-        f"{most}{run.request.n:,} samples per image, alpha {plain(run.alpha)}"
+        f"{run.noise.kind} noise of sigma {plain(run.noise.sigma)}, {most}{run.request.n:,} {things} per image, "
+        f"alpha {plain(run.alpha)}"
     )
 
 

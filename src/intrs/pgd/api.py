@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from intrs import pgd
-from intrs.data import Images, open_data
+from intrs.data import Images, is_path, open_data
 from intrs.errors import SettingsError
+from intrs.files import as_path
 from intrs.model import open_model
 from intrs.progress import reporting
 from intrs.request import Attack
@@ -71,15 +71,16 @@ def attack(
     own); by_number=True takes labels as the model's numbers. shard="2/8" attacks the second of eight parts of the
     images, which `pgd.join` puts together. Returns what came of it: a line per image and eps, and accuracy at each eps.
     """
-    settings = locals()
+    settings, folder = locals(), as_path(outdir, "outdir")
     opened = open_model(model)
     images = data if isinstance(data, Images) else open_data(data, split)
-    name = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
-    request = part_of(Attack.of(settings | {"model": opened.name, "data": name, "source": os.fspath(source)}), shard)
+    named = {
+        "model": opened.name, "data": os.fspath(data) if is_path(data) else "",
+        "source": os.fspath(source) if is_path(source) else source,
+    }  # fmt: skip
+    request = part_of(Attack.of(settings | named), shard)
     with reporting(progress) as report:
-        return pgd.attack(
-            request, Path(outdir), model=opened, data=images, device=device, progress=report, announce=on_start
-        )
+        return pgd.attack(request, folder, model=opened, data=images, device=device, progress=report, announce=on_start)
 
 
 def part_of(request: Attack, shard: str) -> Attack:

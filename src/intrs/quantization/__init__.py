@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.exact import parse_count, parse_seed
-from intrs.files import check_new, write_whole
+from intrs.files import as_path, check_new, write_whole
 from intrs.progress import reporting
 from intrs.request import parse_names
 
@@ -105,7 +105,7 @@ def quantize(
     """
     from intrs.quantization.pipeline import Asked, run
 
-    path = None if out is None else Path(out)
+    path = None if out is None else as_path(out, "out")
     most = None if max is None else parse_count(max, "max")
     settings = Asked(
         sigma, split, most, parse_seed(seed), pixels, mean, std, parse_names(names), by_number,

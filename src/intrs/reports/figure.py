@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from intrs.errors import IntrsError, ResultsError, SettingsError
+from intrs.errors import IntrsError, ResultsError
+from intrs.files import check_suffix
 from intrs.reports.runs import curve, curve_step, fitting_curves, guess_paper, have_labels, paper_curves, shown_at_first
 from intrs.reports.voting import Axis, distribution, with_votes
 
@@ -45,13 +47,13 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "intrs",  # the same names in every run
 }
+UNKNOWN_SIGN = r"Glyph \d+ |Matplotlib currently does not support"  # warnings about a sign that the font lacks
 NO_DATE: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {}}
 
 
 def check_format(suffix: str) -> None:
     """Refuse before anything is read."""
-    if suffix not in FORMATS:
-        raise SettingsError(f"a figure is a file whose name ends in {', '.join(FORMATS)}, not {suffix or 'nothing'!r}")
+    check_suffix(suffix, FORMATS, "a figure")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -97,7 +99,8 @@ def simple_figure(lines: Sequence[Line], xlabel: str, ylabel: str, suffix: str) 
 def _saved(draw: Callable[[], Figure], suffix: str) -> bytes:
     from matplotlib import rc_context
 
-    with rc_context(STYLE):
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKNOWN_SIGN, UserWarning)  # which is seen as a box
         buffer = io.BytesIO()
         draw().savefig(buffer, format=suffix[1:], dpi=DOTS_PER_INCH, metadata=NO_DATE[suffix])
     return buffer.getvalue()
@@ -210,7 +213,10 @@ def _name_lines(ax: Axes) -> None:
         taken.append(place)
         x, y = ax.transAxes.inverted().transform((place[0], place[1] + 0.3 * height))  # shares, whatever the dpi
         halo = [withStroke(linewidth=1.8, foreground="white")]
-        ax.text(x, y, name, transform=ax.transAxes, color=line.get_color(), fontsize=size, path_effects=halo)
+        ax.text(
+            x, y, name, transform=ax.transAxes, color=line.get_color(), fontsize=size, path_effects=halo,
+            parse_math=False,  # a name is no formula, whatever stands between two $
+        )  # fmt: skip
 
 
 def _dense(points: list[list[float]]) -> list[list[float]]:

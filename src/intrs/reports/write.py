@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from intrs.errors import SettingsError
 from intrs.exact import parse_count
-from intrs.files import as_path, check_new, write_whole
+from intrs.files import as_path, check_new, check_suffix, write_whole
 from intrs.metrics import Results
 from intrs.progress import reporting
 from intrs.reports.curves import open_curves
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from intrs.reports.runs import Source
 
 MAX_IMAGES = 200  # of each run, unless said
+PAGES = (".html", ".htm")
 FRAME_HEIGHT = 640  # pixels of a page in a notebook
 
 
@@ -100,7 +101,7 @@ def report(
     """One self-contained page about runs: curves, numbers, images, what they rest on and how to repeat them.
 
     results: results files, logs of other programs, or `Results`, one or several; join: they are parts of one run.
-    out: the file to write; without it the page is only returned. labels: names of the runs, in their order.
+    out: the .html file to write; without it the page is only returned. labels: names of the runs, in their order.
     data: the images of the runs, if they do not ship with intrs; at most max_images of each run are shown, 0: none.
     training: folders of training runs whose learning curves to show.
     paper: the table whose curves to show: "cifar10", "caltech101", "none", or "auto" for that of the data.
@@ -109,6 +110,8 @@ def report(
     """
     results = _listed(results)
     path, most = _target(out, results, overwrite=overwrite), parse_count(max_images, "max_images", least=0)
+    if path:
+        check_suffix(path.suffix, PAGES, "a report")
     _check_choice("paper", paper, ("auto", "none", *PAPERS))
     entries = open_runs(results, labels, joined=join)
     curves = open_curves([training] if isinstance(training, str | Path) else training)

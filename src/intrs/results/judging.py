@@ -14,7 +14,7 @@ from intrs.smooth import judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Samples, Votes, top_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from fractions import Fraction
     from pathlib import Path
 
@@ -125,8 +125,22 @@ def check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:
             raise ResultsError(f"{path}, line {number}: {fault}; the file was changed after it was written")
 
 
+def check_once(path: Path, indices: Iterable[int]) -> None:
+    """Refuse a file with two lines about one image; indices are those of its lines, in order."""
+    seen: dict[int, int] = {}
+    for number, index in enumerate(indices, 2):
+        if index in seen:
+            raise ResultsError(
+                f"{path}, line {number}: image {index} was on line {seen[index]} already: two runs in one file, or a "
+                "line that was edited"
+            )
+        seen[index] = number
+
+
 def _contradiction(run: Run, row: Row) -> str | None:
-    """Where a line contradicts itself."""
+    """Where a line contradicts itself, or names a class that the run does not have."""
+    if run.classes and row.label is not None and row.label >= run.classes:  # which no run begins with
+        return f"label is {row.label}, but the model has the classes 0 to {run.classes - 1}"
     if (row.predict is None) != (row.radius_sq is None):
         return "malformed (an abstention has neither class nor radius)"
     if row.correct != (row.label is not None and row.predict == row.label):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from intrs.errors import ResultsError
 from intrs.results.journal import Kept, read_journal
-from intrs.results.judging import Judge, check_rows, difference
+from intrs.results.judging import Judge, check_once, check_rows, difference
 from intrs.results.reading import read
+from intrs.results.rows import FILE, cell
 from intrs.results.run import SAME, Run, unequal
 from intrs.shards import Shard
 from intrs.votes import SELECTION, Samples, Votes
@@ -87,6 +88,7 @@ def _read(path: Path) -> _Part:
     if len(rows) > run.images:
         raise ResultsError(f"{path}: {len(rows)} lines, but its description speaks of {run.images} images")
     check_rows(path, run, rows)
+    check_once(path, (row.idx for row in rows))
     return _Part(path, run, rows, read_journal(path, run.digest))
 
 
@@ -136,17 +138,46 @@ def _rows(run: Run, parts: Sequence[_Part]) -> tuple[dict[int, Row], int]:
                 rows[place] = row, part.path
                 continue
             repeated += 1
-            if words := difference(row, known[0]):
-                raise ResultsError(
-                    f"{known[1]} and {part.path} disagree about image {row.idx}: in the second {words}. "
-                    "The same samples gave different votes, so one of the two machines computes wrongly"
-                )
-    found = {place: row for place, (row, _) in rows.items()}
-    found |= dict(_from_votes(run, parts, found))
-    return found, repeated
+            _check_equal(place, known, (row, part.path))
+    rows |= dict(_from_votes(run, parts, rows))
+    _check_apart(rows)
+    return {place: row for place, (row, _) in rows.items()}, repeated
 
 
-def _from_votes(run: Run, parts: Sequence[_Part], known: Mapping[int, Row]) -> Iterator[tuple[int, Row]]:
+def _check_equal(place: int, one: tuple[Row, Path], two: tuple[Row, Path]) -> None:
+    """Refuse two lines for one place that differ. What does not come from votes is no machine's fault."""
+    (mine, here), (theirs, there) = one, two
+    for name in ("idx", "label", FILE):
+        before, after = getattr(mine, name), getattr(theirs, name)
+        if before != after:
+            renamed = ", or the pictures were renamed between the two" if name == FILE else ""
+            raise ResultsError(
+                f"{here} and {there} disagree about what stands at place {place} of the data: {name} is "
+                f"{cell(before)} in the first and {cell(after)} in the second. A line was removed or changed in one of "
+                f"them{renamed}; verify both to see which, and make that part again"
+            )
+    if words := difference(theirs, mine):
+        raise ResultsError(
+            f"{here} and {there} disagree about image {theirs.idx}: in the second {words}. "
+            "The same samples gave different votes, so one of the two machines computes wrongly"
+        )
+
+
+def _check_apart(rows: Mapping[int, tuple[Row, Path]]) -> None:
+    """Refuse one image at two places of the data."""
+    seen: dict[int, Path] = {}
+    for row, path in rows.values():
+        if row.idx in seen:
+            raise ResultsError(
+                f"image {row.idx} stands at different places of the data in {seen[row.idx]} and {path}. A line was "
+                "removed or changed in one of them; verify both to see which, and make that part again"
+            )
+        seen[row.idx] = path
+
+
+def _from_votes(
+    run: Run, parts: Sequence[_Part], known: Mapping[int, tuple[Row, Path]]
+) -> Iterator[tuple[int, tuple[Row, Path]]]:
     """Lines of images whose samples were divided, or which wait in the votes of a run that was killed."""
     if run.stages or not (run.dimension and run.classes):
         return
@@ -158,7 +189,7 @@ def _from_votes(run: Run, parts: Sequence[_Part], known: Mapping[int, Row]) -> I
     judge = Judge(run, run.dimension, run.classes)
     for place, found in entries.items():
         if (row := _joined(run, judge, found)) is not None:
-            yield place, row
+            yield place, (row, found[0][1])
 
 
 def _joined(run: Run, judge: Judge, found: list[tuple[Kept, Path]]) -> Row | None:

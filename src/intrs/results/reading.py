@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from intrs.errors import ResultsError
@@ -67,14 +68,25 @@ def read_lines(file: IO[bytes], path: Path) -> Lines:
         if number == 1:
             header = next((h for h in HEADERS if line == h.encode()), "")
             if not header:
-                names = " ".join(COLUMNS)
-                raise ResultsError(f"{path}: not a results file of intrs; its first line should name {names}")
+                raise ResultsError(f"{path}: {_header_fault(line, path)}")
         else:
             rows.append(_row(line, path, number, header.split()))
         good += len(line)
         if good > MOST_UNPACKED and path.suffix == PACKED:
             raise ResultsError(f"{path}, line {number}: unpacks to more than the {MOST_UNPACKED:,} bytes accepted")
     return Lines(rows, good, header)
+
+
+def _header_fault(line: bytes, path: Path) -> str:
+    """Why a first line is not ours; an editor may have saved the file in another form."""
+    changes = ["put a byte order mark before its first line"] if line.startswith(BOM_UTF8) else []
+    changes += ["changed its line ends to CRLF"] if line.endswith(b"\r\n") else []
+    if not may_begin(line.removeprefix(BOM_UTF8).rstrip(b"\r\n") + b"\n"):
+        return f"not a results file of intrs; its first line should name {' '.join(COLUMNS)}"
+    return (
+        f"an editor {' and '.join(changes)}; save it as UTF-8 without a byte order mark and with line ends of Unix "
+        f"(dos2unix {path.name} does both), or take the file as it was written"
+    )
 
 
 def may_begin(line: bytes) -> bool:

@@ -228,12 +228,23 @@ def _opened(path: Path, *, new: bool = False) -> Iterator[Appended]:
             f"{path}: lines are appended as they come, so the file cannot be a packed one; choose a name without "
             f"{PACKED}, and pack it when the run is finished (xz {path.name.removesuffix(PACKED)})"
         )
+    _check_unpacked(path)
     file = Appended(path, new=new)
     try:
         yield file
     except BaseException:
         file.close(drop_if_empty=True)
         raise
+
+
+def _check_unpacked(path: Path) -> None:
+    """Results that were packed meanwhile share the name of their description with a new run, which would replace it."""
+    packed = path.parent / f"{path.name}{PACKED}"
+    if packed.exists() and not path.exists():
+        raise ResultsError(
+            f"{packed} is there, the packed results of a run whose description would be replaced; unpack it (unxz "
+            f"{packed.name}), or choose another name"
+        )
 
 
 def _check_description(path: Path) -> None:

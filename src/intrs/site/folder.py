@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -18,10 +19,12 @@ from intrs import zoo
 from intrs.adaptive import GIVE_UP
 from intrs.data import open_data
 from intrs.errors import DataError, ModelError, SettingsError
-from intrs.exact import parse_fraction, plain
+from intrs.exact import parse_count, parse_fraction, plain
+from intrs.exact import shown as shown_value
 from intrs.exchange.web import bundle
-from intrs.files import check_new_folder, write_whole
+from intrs.files import as_path, check_new_folder, write_folder
 from intrs.model import open_model
+from intrs.noise import parse_sigma
 from intrs.progress import Progress, reporting
 from intrs.request import Certify
 from intrs.version import __version__
@@ -115,13 +118,16 @@ def web(
     sigma is the noise of models that do not say under which they were trained (0.25 without it). images are the
     positions of the pictures to choose from in the data set. See docs/web-page.md.
     """
-    path = Path(out)
+    path = as_path(out, "out")
+    wanted = images if images is PICTURES else _positions(images)
     check_new_folder(path, MARK, overwrite=overwrite)
     opened = [
         open_model(model) for model in (models if isinstance(models, list | tuple) else [cast("AnyModel", models)])
     ]
     if not opened:
         raise SettingsError("a page needs at least one model")
+    if sigma is not None:
+        parse_sigma(sigma)  # a mistake is refused even if every model says its own
     contents = dict(_page()) | _engine()
     entries: list[dict[str, str]] = []
     with reporting(progress) as report:
@@ -131,15 +137,23 @@ def web(
             entry = _entry(model, sigma, [each["name"] for each in entries])
             contents[entry["file"]] = _bundle(model, entry)
             entries.append(entry)
-    shown = _pictures(open_data(data), data, images)
+    shown = _pictures(open_data(data), data, wanted)
     contents[shown["file"]] = shown.pop("bytes")
     contents["sw.js"] = contents["sw.js"].replace(b"$version", _digest(contents).encode())
     about = {
         "version": __version__, "defaults": DEFAULTS, "models": entries, "pictures": shown, "files": [*contents, MARK],
     }  # fmt: skip
-    _write(path, contents | {MARK: json.dumps(about, indent=1).encode()})
-    sizes = {name: (path / name).stat().st_size for name in (*contents, MARK)}
+    contents[MARK] = json.dumps(about, indent=1).encode()  # the last, when all that it names is there
+    write_folder(path, contents.items())
+    sizes = {name: (path / name).stat().st_size for name in contents}
     return Site(path, tuple(entry["name"] for entry in entries), sizes)
+
+
+def _positions(images: object) -> list[int]:
+    """Where the pictures are in the data set, as whole numbers."""
+    if not isinstance(images, Iterable) or isinstance(images, str):
+        raise SettingsError(f"images: expected positions in the data set, such as [0, 3, 8], got {shown_value(images)}")
+    return [parse_count(position, "images", least=0) for position in images]
 
 
 def _page() -> dict[str, bytes]:
@@ -215,10 +229,3 @@ def _digest(contents: Mapping[str, bytes]) -> str:
     for name, content in contents.items():
         total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
     return total.hexdigest()[:16]
-
-
-def _write(path: Path, contents: Mapping[str, bytes]) -> None:
-    """The list comes last, when all that it names is there."""
-    for name, content in contents.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path / name, content)

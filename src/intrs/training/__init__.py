@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from intrs.data import is_path
 from intrs.errors import SettingsError
-from intrs.exact import parse_count, parse_seed
+from intrs.exact import parse_count, parse_seed, shown
 from intrs.files import as_path
 from intrs.progress import reporting
 from intrs.training import pytorch
@@ -133,7 +135,9 @@ def train(
     if (architecture is None) == (model is None) or outdir is None:
         raise SettingsError("give an architecture by name, or a model that is a PyTorch module, and a folder (outdir)")
     origins = [as_path(path, name) if path else None for path, name in ((start, "start"), (weights, "weights"))]
-    places = Places(str(data), as_path(outdir, "outdir"), "" if architecture is None else str(architecture), *origins)
+    places = Places(
+        _source(data), as_path(outdir, "outdir"), "" if architecture is None else str(architecture), *origins
+    )
     float_epochs = None if epochs is None else parse_count(epochs, "epochs", 0, MOST_EPOCHS)
     where = pytorch.choose_device(device)
     with (
@@ -146,6 +150,14 @@ def train(
         with _enough_memory(session.recipe.batch):
             session.work(report, on_epoch)
             return session.finish(report, command)
+
+
+def _source(data: object) -> str:
+    """The name or path of the data: pixels that are in memory have no splits."""
+    if not is_path(data):
+        words = "expected the name of a data set or a path, because training needs the splits train and test"
+        raise SettingsError(f"data: {words}, got {shown(data)}")
+    return os.fspath(data)
 
 
 @contextlib.contextmanager

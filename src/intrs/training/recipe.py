@@ -81,6 +81,7 @@ class Recipe:
             raise SettingsError(f"flip must be True or False, got {shown(self.flip)}")
         self._check_noise()
         self._check_numbers()
+        self._check_rates()
         self._check_held_out()
 
     def _check_noise(self) -> None:
@@ -123,6 +124,12 @@ class Recipe:
                 raise SettingsError(f"{name} must be a number between {low} and {high}, got {shown(value)}")
         if self.batch < 2:
             raise SettingsError(f"batch must be 2 or more, not {self.batch}: batch normalisation needs company")
+
+    def _check_rates(self) -> None:
+        """A rate of 0 would train nothing; so would one that is too small for a float, such as 1e-1000."""
+        for name, rate, epochs in (("lr", self.lr, self.epochs), ("qat_lr", self.qat_lr, self.qat_epochs)):
+            if epochs and rate == 0:
+                raise SettingsError(f"{name} must be above 0, or its {epochs} epochs train nothing")
 
     def _check_held_out(self) -> None:
         """What is watched must not have been trained on, by the runs before this one either."""

@@ -21,7 +21,7 @@ from intrs.exchange.device.settings import decisions_of
 from intrs.exchange.device.sizes import FOR, CodeSize, code_size, kib, parse_bytes, table
 from intrs.exchange.device.vectors import SAMPLES, Vectors, make_vectors
 from intrs.exchange.device.words import ConstantBlock
-from intrs.files import write_whole
+from intrs.files import named, write_folder
 from intrs.network import Conv
 from intrs.text import plain_name
 from intrs.version import __version__
@@ -117,9 +117,7 @@ def write_file(
     constants = _best_that_fits(network, decisions, sizes, most_ram, most_flash)
     code = code_of_runtime(constants.tiled)
     made = DeviceFolder(constants, decisions, make_vectors(network, decisions), code)
-    for name, text in files_of(made):
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path / name, text.encode())
+    write_folder(path, [(name, text.encode()) for name, text in files_of(made)])
     return made
 
 
@@ -200,8 +198,9 @@ def arithmetic_file() -> Path:
 def code_of_runtime(tiles: bool = False) -> CodeSize:
     """How much flash and stack the runtime takes, without or with the code of tiles."""
     with tempfile.TemporaryDirectory() as folder:
-        for path in (*runtime_folder().glob("intrs*"), arithmetic_file()):
-            shutil.copy(path, folder)
+        with named(Path(folder), "write"):  # of a full disk the system would say that it is the file to be copied
+            for path in (*runtime_folder().glob("intrs*"), arithmetic_file()):
+                shutil.copy(path, folder)
         return code_size(Path(folder), tiles)
 
 

@@ -39,9 +39,9 @@ def decisions_of(
     give_up: Number | None = None,
     only: str | None = None,
     at_least: Number | None = None,
-    predict_n: Count = PREDICT_N,
+    predict_n: Count | None = None,
 ) -> Decisions:
-    """The tables of Algorithm 2 over `predict_n` samples, and of Algorithm 1.
+    """The tables of Algorithm 2 over `predict_n` samples (100), and of Algorithm 1.
 
     n alone certifies with that many samples. Otherwise certification is adaptive, with at most n samples: it decides
     `radii`, or without them all quarters that can be certified. `at_least` asks for one radius only, and
@@ -53,9 +53,15 @@ def decisions_of(
         raise SettingsError(f"only: choose from {', '.join(ONLY)}, got {shown(only)}")
     if at_least is not None and (only == "predict" or radii):
         raise SettingsError("at_least asks for one radius; it cannot be combined with radii or only predictions")
+    if only == "predict":
+        _refuse("predictions", n=n, radii=radii or None, give_up=give_up)
+    certifies_only = only == "certify" or at_least is not None
+    if certifies_only:
+        _refuse("certificates", predict_n=predict_n)
     law = Noise.of(noise, sigma)
     law.require_integers()
-    predict = None if only == "certify" or at_least is not None else _predicting(network, law, predict_n, alpha)
+    samples = PREDICT_N if predict_n is None else predict_n
+    predict = None if certifies_only else _predicting(network, law, samples, alpha)
     if only == "predict":
         return Decisions(law, predict)
     dimension = _dimension(network)
@@ -67,6 +73,12 @@ def decisions_of(
             raise SettingsError("give_up is for adaptive certification; leave n out, or give radii")
         return Decisions(law, predict, certify=_certifying(certifier, n0, radius))
     return Decisions(law, predict, adaptive=_stopping(certifier, n0, radii, give_up, radius))
+
+
+def _refuse(asked: str, **settings: object) -> None:
+    """Refuse settings of the algorithm that is left out: they would be ignored."""
+    if given := [name for name, value in settings.items() if value is not None]:
+        raise SettingsError(f"only {asked} are asked for, which take no {', '.join(given)}; leave that out")
 
 
 def _dimension(network: Network) -> int:
