@@ -103,7 +103,7 @@ def zip_bomb(folder: Path) -> Path:
     [
         (npz_bomb, "`images` has 1,3.* bytes unpack to 300,000,000"),
         (idx_bomb, "bytes unpack to 300,000,000"),
-        (png_bomb, r"cat/a\.png: 9400 x 9400 pixels; at most 16,777,216 are decoded"),
+        (png_bomb, r"cat/a\.png: 9400 x 9400 pixels; at most 16,777,216 pixels are decoded per image"),
         (tar_bomb, "it unpacks to more than the"),
         (zip_bomb, "it unpacks to more than the"),
     ],
@@ -208,7 +208,7 @@ def test_what_is_stored_as_it_is_and_large_stays_in_its_file(tmp_path: Path, mon
 def test_declared_sizes_are_checked_in_every_form(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "cat").mkdir()
     Image.new("L", (4200, 4200)).save(tmp_path / "cat" / f"a.{suffix}")
-    with pytest.raises(DataError, match="4200 x 4200 pixels; at most 16,777,216 are decoded"):
+    with pytest.raises(DataError, match="4200 x 4200 pixels; at most 16,777,216 pixels are decoded per image"):
         open_data(tmp_path)
 
 
