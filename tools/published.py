@@ -68,13 +68,17 @@ def caltech101_runs() -> Runs:
 
 
 def summary(runs: Runs, which: str) -> str:
-    """One line per sigma and method of what is correct and certified, in per cent; in brackets the paper's number."""
-    theirs = paper()["tables"][which]
+    """One line per sigma and method of what is correct and certified, in per cent; in brackets the paper's number.
+
+    A run of fewer images than the others have says so.
+    """
+    theirs, most = paper()["tables"][which], max(map(len, runs.values()), default=0)
     heads = ("sigma", "method", *(f"r = {radius}" for radius in theirs["radii"]), "answered")
     rows, last = [], None
     for (sigma, method), run in runs.items():
         cells = _beside_paper(run, theirs, method, sigma)
-        rows.append(("" if sigma == last else plain(sigma), method, *cells, f"{100 * run.answered():.1f}"))
+        name = method if len(run) == most else f"{method} ({len(run)} images)"
+        rows.append(("" if sigma == last else plain(sigma), name, *cells, f"{100 * run.answered():.1f}"))
         last = sigma
     return _table(heads, rows, names=2)
 
