@@ -11,7 +11,6 @@ import re
 import textwrap
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import intrs
 from intrs.exact import plain
 from intrs.experiments.folder import VOTES, open_folder
-from intrs.experiments.plan import SIGMAS, Sampling, read_plan
+from intrs.experiments.plan import read_plan
 from intrs.experiments.tables import sections
 from intrs.files import PACKED, write_whole
 from intrs.reports.runs import METHODS, paper
@@ -28,14 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from intrs.experiments.folder import Found
+    from intrs.experiments.plan import Plan, Sampling
     from intrs.metrics import Results, Share
 
-    Runs = dict[tuple[Fraction, str], Results]  # by sigma and method
+    Runs = dict[Sampling, Results]
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS, PAGE = ROOT / "docs" / "runs", ROOT / "docs" / "results.md"
 PAPER, LETTERS = RUNS / "paper", "ab"  # votes of the plan that ships, and the experiments that are made of them
-CALTECH = RUNS / "caltech101"  # votes of examples/caltech101.toml
+CALTECH, CALTECH_PLAN = RUNS / "caltech101", ROOT / "examples" / "caltech101.toml"
 WIDTH = 120  # of a line of prose
 BEGIN, END = "<!-- runs: {} -->", "<!-- end of runs -->"
 SHARES = tuple(map(Fraction, ("0.01", "0.1", "0.5", "0.9", "0.99")))  # of the votes
@@ -53,18 +53,17 @@ def paper_folder() -> Found:
 
 def cifar10_runs(found: Found) -> Runs:
     """The runs of experiment a."""
-    wanted = {(sigma, method): found.plan.certify(method, sigma, sigma) for sigma, method in product(SIGMAS, METHODS)}
-    return {key: votes for key, sampling in wanted.items() if (votes := found.votes(sampling))}
+    return {key: votes for key in _of_experiment_a(found.plan) if (votes := found.votes(key))}
 
 
 def caltech101_runs() -> Runs:
-    """The same of Caltech-101."""
-    found: Runs = {}
-    for sigma, method in product(SIGMAS, METHODS):
-        path = CALTECH / VOTES / f"{Sampling(method, sigma, sigma, 0, adaptive=True).name}.tsv{PACKED}"
-        if path.exists():
-            found[sigma, method] = intrs.read(path)
-    return found
+    """The same of Caltech-101, as far as they are kept."""
+    paths = {key: CALTECH / VOTES / f"{key.name}.tsv{PACKED}" for key in _of_experiment_a(read_plan(CALTECH_PLAN))}
+    return {key: intrs.read(path) for key, path in paths.items() if path.exists()}
+
+
+def _of_experiment_a(plan: Plan) -> list[Sampling]:
+    return sorted(plan.needs("a"), key=lambda key: (key.sigma, METHODS.index(key.method), key.more))
 
 
 def summary(runs: Runs, which: str) -> str:
@@ -75,17 +74,18 @@ def summary(runs: Runs, which: str) -> str:
     theirs, most = paper()["tables"][which], max(map(len, runs.values()), default=0)
     heads = ("sigma", "method", *(f"r = {radius}" for radius in theirs["radii"]), "answered")
     rows, last = [], None
-    for (sigma, method), run in runs.items():
-        cells = _beside_paper(run, theirs, method, sigma)
-        name = method if len(run) == most else f"{method} ({len(run)} images)"
-        rows.append(("" if sigma == last else plain(sigma), name, *cells, f"{100 * run.answered():.1f}"))
-        last = sigma
+    for key, run in runs.items():
+        name = key.method if len(run) == most else f"{key.method} ({len(run)} images)"
+        name += f", at most {key.n:,} samples" if key.more else ""
+        cells = _beside_paper(run, theirs, key)
+        rows.append(("" if key.sigma == last else plain(key.sigma), name, *cells, f"{100 * run.answered():.1f}"))
+        last = key.sigma
     return _table(heads, rows, names=2)
 
 
-def _beside_paper(run: Results, theirs: dict[str, Any], method: str, sigma: Fraction) -> Iterator[str]:
+def _beside_paper(run: Results, theirs: dict[str, Any], key: Sampling) -> Iterator[str]:
     """A cell per radius; none where neither has anything certified."""
-    numbers = {Fraction(each): row for each, row in theirs["certified_accuracy"][method].items()}[sigma]
+    numbers = {Fraction(each): row for each, row in theirs["certified_accuracy"][key.method].items()}[key.sigma]
     for radius, number in zip(theirs["radii"], numbers, strict=True):
         ours = 100 * run.certified_accuracy(Fraction(radius))
         yield f"{ours:.1f} ({100 * float(number):.0f})" if ours or float(number) else ""
