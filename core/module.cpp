@@ -75,6 +75,46 @@ class Unlocked {
   PyThreadState* thread_;
 };
 
+// Runs Python's signal handlers and the caller's progress callback; keeps what either raised for after the threads.
+struct Watch {
+  nb::object callback = nb::none();
+  std::exception_ptr raised = {};
+
+  bool operator()(uint64_t done) {
+    const InCallback waited_for_by_exit;
+    if (raised || exit_begun()) return false;
+    const nb::gil_scoped_acquire locked;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (!callback.is_none()) callback(done);
+    } catch (...) {
+      raised = std::current_exception();
+    }
+    return !raised;
+  }
+
+  void end() const {
+    if (raised) std::rethrow_exception(raised);
+  }
+};
+
+// The same for work of one thread that shows no progress. It may be asked often, and looks ten times a second.
+class Interruption {
+ public:
+  bool goes_on() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(100)) return !exit_begun();
+    last_ = now;
+    return watch_(0);
+  }
+
+  void end() const { watch_.end(); }
+
+ private:
+  Watch watch_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 // Called by Python's atexit.
 void stop_all() {
   const auto threads = nb::cast<int>(nb::module_::import_("threading").attr("active_count")());
@@ -117,12 +157,14 @@ Ints draw(const NoiseTable& table, const nb::bytes& seed, const nb::object& imag
           "too many samples at once");
   const NoiseKernels& kernels = select_kernels("").noise;
   std::vector<int32_t> values(count * dimension);
+  Interruption interruption;
   {
     const Unlocked unlocked;
-    for (size_t i = 0; i < count && !exit_begun(); ++i) {
+    for (size_t i = 0; i < count && interruption.goes_on(); ++i) {
       table.draw(samples.stream(i), kernels, image.data(), uint32_t(dimension), &values[i * dimension]);
     }
   }
+  interruption.end();
   return owned(std::move(values), {count, dimension});
 }
 
@@ -159,9 +201,10 @@ Ints scores(Loaded& loaded, const Array<int32_t>& images, const std::string& ker
   require(count <= SIZE_MAX / sizeof(int32_t) / classes, "too many images at once");
   Runner runner(loaded.program(kernels));
   std::vector<int32_t> values(count * classes);
+  Interruption interruption;
   {
     const Unlocked unlocked;
-    for (size_t begin = 0; begin < count && !exit_begun(); begin += size_t(runner.lanes())) {
+    for (size_t begin = 0; begin < count && interruption.goes_on(); begin += size_t(runner.lanes())) {
       const size_t block = std::min(count - begin, size_t(runner.lanes()));
       for (size_t i = 0; i < block; ++i) runner.load(int32_t(i), images.data() + (begin + i) * dimension);
       runner.run();
@@ -170,6 +213,7 @@ Ints scores(Loaded& loaded, const Array<int32_t>& images, const std::string& ker
       }
     }
   }
+  interruption.end();
   return owned(std::move(values), {count, classes});
 }
 
@@ -177,37 +221,21 @@ std::vector<Ints> trace(Loaded& loaded, const Array<int32_t>& image, const std::
   const Network& network = loaded.network;
   check_size(image.size(), network.dimension());
   const Program program(network, select_kernels(kernels), true);
-  Runner runner(program);
-  runner.load(0, image.data());
-  runner.run();
+  std::vector<std::vector<int32_t>> values(network.shapes.size());
+  {
+    const Unlocked unlocked;
+    Runner runner(program);
+    runner.load(0, image.data());
+    runner.run();
+    for (size_t t = 0; t < values.size(); ++t) runner.read(t, 0, values[t]);
+  }
   std::vector<Ints> tensors;
-  for (size_t t = 0; t < network.shapes.size(); ++t) {
-    std::vector<int32_t> values;
-    runner.read(t, 0, values);
-    const size_t size = values.size();
-    tensors.push_back(owned(std::move(values), {size}));
+  for (std::vector<int32_t>& tensor : values) {
+    const size_t size = tensor.size();
+    tensors.push_back(owned(std::move(tensor), {size}));
   }
   return tensors;
 }
-
-// Runs Python's signal handlers and the caller's progress callback; keeps what either raised for after the threads.
-struct Watch {
-  nb::object callback;
-  std::exception_ptr raised = {};
-
-  bool operator()(uint64_t done) {
-    const InCallback waited_for_by_exit;
-    if (exit_begun()) return false;
-    const nb::gil_scoped_acquire locked;
-    try {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (!callback.is_none()) callback(done);
-    } catch (...) {
-      raised = std::current_exception();
-    }
-    return !raised;
-  }
-};
 
 std::vector<uint64_t> votes(Loaded& loaded, const NoiseTable& noise, const Array<uint8_t>& image, const nb::bytes& seed,
                             const nb::object& image_index, const nb::object& first, const nb::object& count,
@@ -222,7 +250,7 @@ std::vector<uint64_t> votes(Loaded& loaded, const NoiseTable& noise, const Array
     const Unlocked unlocked;
     counts = count_votes(ballot, most, std::ref(watch));
   }
-  if (watch.raised) std::rethrow_exception(watch.raised);
+  watch.end();
   return counts;
 }
 
@@ -272,17 +300,18 @@ NB_MODULE(_core, m) {
   m.def("selected_kernels", &selected, "name"_a = "");
 
   nb::class_<NoiseTable>(m, "NoiseTable")
-      .def(nb::new_(&make_table), "first"_a, "thresholds"_a)
-      .def("draw", &draw, "seed"_a, "image_index"_a.none(), "first"_a.none(), "count"_a.none(), "image"_a);
+      .def(nb::new_(&make_table), "first"_a, "thresholds"_a.noconvert())
+      .def("draw", &draw, "seed"_a, "image_index"_a.none(), "first"_a.none(), "count"_a.none(), "image"_a.noconvert());
 
   nb::class_<Loaded>(m, "Network")
       .def(nb::init<const nb::bytes&>(), "data"_a)
-      .def("scores", &scores, "images"_a, "kernels"_a = "")
-      .def("trace", &trace, "image"_a, "kernels"_a = "")
+      .def("scores", &scores, "images"_a.noconvert(), "kernels"_a = "")
+      .def("trace", &trace, "image"_a.noconvert(), "kernels"_a = "")
       .def("layers", &layer_info)
       .def("multiply_adds", [](const Loaded& loaded) { return loaded.network.multiply_adds(); })
+      .def("work", [](const Loaded& loaded) { return loaded.network.work; })
       .def("block_bytes", &block_bytes_needed, "kernels"_a = "");
 
-  m.def("votes", &votes, "network"_a, "noise"_a, "image"_a, "seed"_a, "image_index"_a.none(), "first"_a.none(),
-        "count"_a.none(), "threads"_a.none(), "kernels"_a, "progress"_a.none());
+  m.def("votes", &votes, "network"_a, "noise"_a, "image"_a.noconvert(), "seed"_a, "image_index"_a.none(),
+        "first"_a.none(), "count"_a.none(), "threads"_a.none(), "kernels"_a, "progress"_a.none());
 }

@@ -13,11 +13,13 @@ namespace intrs {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 26;  // of one tensor
-constexpr int32_t kMaxSide = 1 << 16;               // of any dimension
+constexpr int32_t kMaxSide = 1 << 16;               // of an image, and of what a list or a number of channels says
 constexpr int32_t kMaxLayers = 10000;
 constexpr int32_t kMaxKernel = 8192;               // TOSA level 8K
 constexpr int32_t kMostLeftShift = 22;             // of a ScaledAdd: 255 * 2^22 < 2^30
 constexpr int64_t kMaxWeights = int64_t{1} << 29;  // of one layer
+constexpr int64_t kMostWork = int64_t{1} << 38;    // of one image; ResNet-50 has 2^32
+constexpr int64_t kTap = 16;                       // multiply-adds that take as long as a value in a pool's window
 constexpr int64_t kInt32 = std::numeric_limits<int32_t>::max();
 
 class Reader {
@@ -421,6 +423,15 @@ constexpr std::array<Read, sizeof...(Kinds)> readers(const std::variant<Kinds...
 }
 constexpr auto kReaders = readers(static_cast<const Operation*>(nullptr));  // by kind - 1
 
+// Of one layer, in multiply-adds: those of a Conv, the windows of a pool, the values that others write.
+int64_t work_of(const Operation& operation, const Shape& out) {
+  if (const Conv* conv = conv_of(operation)) return int64_t{out.height} * out.width * int64_t(conv->weights.size());
+  const auto pooled = [&](const Window& window) { return out.size() * window.height * window.width * kTap; };
+  if (const auto* pool = std::get_if<MaxPool>(&operation)) return pooled(pool->window);
+  if (const auto* pool = std::get_if<AvgPool>(&operation)) return pooled(pool->window);
+  return out.size();
+}
+
 void append_layer(Reader& in, Network& network, bool last) {
   const int32_t kind = in.integer(1, int64_t(kReaders.size()), "layer kind");
   const int32_t count = in.integer(1, kMaxLayers, "number of inputs");
@@ -429,6 +440,8 @@ void append_layer(Reader& in, Network& network, bool last) {
   for (int32_t i : inputs) require(i >= 0 && i < tensors, "it reads a tensor that does not stand before it");
   Output out = kReaders[size_t(kind - 1)]({in, network, inputs, last});
   require(out.shape.size() <= kMaxElements, "its output is too large");
+  network.work += work_of(out.operation, out.shape);
+  require(network.work <= kMostWork, "one image would take too long; use smaller images or windows");
   network.layers.push_back({std::move(out.operation), std::move(inputs)});
   network.shapes.push_back(out.shape);
   network.ranges.push_back(out.range);

@@ -149,6 +149,7 @@ class Network {
   int64_t dimension() const { return shapes.front().size(); }
   bool wide() const;              // are the class scores int32?
   int64_t multiply_adds() const;  // of one image
+  int64_t work = 0;               // of one image, in multiply-adds, with what other layers take
 };
 
 }  // namespace intrs

@@ -52,7 +52,7 @@ void watch(Shared& shared, const Progress& progress) {
   std::unique_lock<std::mutex> lock(shared.mutex);
   while (!shared.left.wait_for(lock, std::chrono::milliseconds(100), [&] { return shared.working == 0; })) {
     lock.unlock();
-    if (progress && !progress(shared.done)) shared.stop = true;
+    if (!shared.stop && progress && !progress(shared.done)) shared.stop = true;
     lock.lock();
   }
 }

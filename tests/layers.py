@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from intrs.network import Add, Conv, ConvDouble, Layer, Network, Quantiser, Rescale
+from intrs.network import (
+    Add,
+    CodeTable,
+    Concat,
+    Conv,
+    ConvDouble,
+    Layer,
+    MaxPool,
+    Network,
+    Pad,
+    Quantiser,
+    Rescale,
+)
 
 
 def full(count: int, value: int) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -83,3 +95,11 @@ def network(*layers: Layer, height: int = 4, width: int = 4, channels: int = 3) 
     """A network of these layers, or of a single scoring layer."""
     start = quantiser(height, width, channels)
     return Network(start, layers or (scores_of(0, (height, width, channels)),))
+
+
+def network_of_gibibytes() -> Network:
+    """About a kilobyte that plans more memory than 32 bits can address: four large tensors that are all held."""
+    layers: list[Layer] = [Pad((0,), (4096, 4095, 4096, 4095), 7)]
+    layers += [CodeTable((tensor,), np.arange(-128, 128).astype(np.int8)) for tensor in (1, 2, 3)]
+    layers += [MaxPool((tensor,), (8192, 8192), (1, 1), (0, 0, 0, 0)) for tensor in (1, 2, 3, 4)]
+    return Network(quantiser(1, 1, 1), (*layers, Concat((5, 6, 7, 8))))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,18 @@ import numpy as np
 import pytest
 import random_networks
 import reference
-from layers import add, conv, full, many_channels, network, one_scale, quantiser, rescale, scores_of
+from layers import (
+    add,
+    conv,
+    full,
+    many_channels,
+    network,
+    network_of_gibibytes,
+    one_scale,
+    quantiser,
+    rescale,
+    scores_of,
+)
 from random_networks import random_images, random_network
 
 from intrs import _core
@@ -34,6 +47,7 @@ from intrs.network import (
     Rescale,
     ScaledAdd,
 )
+from intrs.noise import Noise
 
 RNG = np.random.default_rng(1)
 SHAPE = (4, 4, 3)
@@ -84,12 +98,88 @@ REFUSED: list[tuple[str, Layer]] = [
 ]
 
 
+def slow(side: int) -> Network:
+    """Of some hundred bytes: a pool of windows that are half as wide as the image, and another of what it writes."""
+    half = side // 2
+    frame = Pad((0,), (side - 1, 0, side - 1, 0), 7)
+    pools = [
+        MaxPool((1,), (half, half), (1, 1), (0, 0, 0, 0)),
+        MaxPool((2,), (half + 1, half + 1), (1, 1), (0, 0, 0, 0)),
+    ]
+    return Network(quantiser(1, 1, 1), (frame, *pools))
+
+
 @pytest.mark.parametrize(("message", "layer"), REFUSED)
 def test_refused(message: str, layer: Layer) -> None:
     bad = network(replace(layer, name="the bad one"), scores_of(0, SHAPE))
     with pytest.raises(IntrsError, match=message) as error:
         _ = bad.native
     assert "the bad one" in str(error.value)
+
+
+def test_a_network_that_takes_too_long_is_refused() -> None:
+    """Its time is that of the windows, which cost nothing in the file."""
+    assert len(slow(4096).to_bytes()) < 200
+    assert slow(64).native.work() == 64 * 64 + 16 * (33**2 * 32**2 + 33**2)
+    with pytest.raises(IntrsError, match="one image would take too long"):
+        _ = slow(4096).native
+
+
+def test_a_network_that_needs_too_much_memory_is_refused() -> None:
+    with pytest.raises(_core.Error, match="too much memory"):
+        network_of_gibibytes().native.block_bytes("scalar")
+
+
+def test_scores_can_be_interrupted() -> None:
+    """Python's handlers of signals run meanwhile, not only when all is done."""
+    calls: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: calls.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        _core.Network(slow(128).to_bytes()).scores(np.zeros((160, 1, 1, 1), np.int32), "scalar-5")
+        assert len(calls) > 1  # it takes more than ten times as long as the core waits between two looks
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_during_a_trace() -> None:
+    ticks, over = [0], threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.001):
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begun = ticks[0]
+    _core.Network(slow(192).to_bytes()).trace(np.zeros((1, 1, 1), np.int32), "scalar")
+    found = ticks[0]
+    over.set()
+    thread.join()
+    assert found - begun > 3
+
+
+def test_progress_is_not_asked_again_after_it_has_failed() -> None:
+    calls: list[int] = []
+
+    def fail(done: int) -> None:
+        calls.append(done)
+        raise ValueError(f"call {len(calls)}")
+
+    table = Noise.of("discrete", "0.25").table()
+    noise, heavy = _core.NoiseTable(table.first, table.thresholds), _core.Network(slow(192).to_bytes())
+    with pytest.raises(ValueError, match="call 1"):
+        _core.votes(heavy, noise, np.zeros((1, 1, 1), np.uint8), bytes(32), 0, 0, 100, 1, "scalar", fail)
+    assert len(calls) == 1
+
+
+def test_arrays_of_other_types_are_not_converted() -> None:
+    net = _core.Network(slow(4).to_bytes())
+    with pytest.raises(TypeError):
+        net.scores(np.zeros((1, 1, 1, 1), np.int64))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        net.trace(np.zeros((1, 1, 1)))  # type: ignore[arg-type]
 
 
 CONV, ADD = conv(0, ones(3, 1, 1, 3), name="stem"), add(0, 0, name="join")
@@ -235,9 +325,10 @@ def check_bits(net: Network, kernels: str, rng: np.random.Generator) -> None:
         assert np.array_equal(a, b)
 
 
-def test_a_set_that_differs_is_refused() -> None:
-    with pytest.raises(ValueError, match="'wrong' failed its self-check"):
-        _core.selected_kernels("wrong")
+@pytest.mark.parametrize("name", ["wrong", "wrong-lane"])
+def test_a_set_that_differs_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' failed its self-check"):
+        _core.selected_kernels(name)
 
 
 def test_unknown_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,21 @@ def test_normalisation(with_plus: bool, relu: bool, kind: str, threads: int) -> 
     assert int(bn.num_batches_tracked) == 1
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_stays_none(bad: float) -> None:
+    """ReLU made zeros of it once, and training that had diverged went on with a finite loss."""
+    x = images(2, 16, 4, 4)
+    x[1, 3, 2, 2] = bad
+    x.requires_grad_()
+    y = native().normalise(x, torch.nn.BatchNorm2d(16), None, True)
+    y.backward(torch.ones_like(y))
+    wanted = torch.relu(torch.nn.BatchNorm2d(16)(x.detach()))
+    assert torch.equal(y.isnan(), wanted.isnan())
+    assert wanted[:, 3].isnan().all()
+    assert x.grad[:, 3].isnan().all()
+    assert x.grad[:, 4].isfinite().all()
+
+
 def test_what_is_not_taken() -> None:
     room, x, bn = native(), images(2, 16, 8, 8), torch.nn.BatchNorm2d(16)
     weight = torch.zeros(16, 16, 3, 3)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from browser import Browser, in_browser
-from layers import quantiser
+from layers import network_of_gibibytes
 from random_networks import random_network
 from test_native import least_products
 from test_votes import GOLDEN, golden_base
@@ -30,7 +30,6 @@ from intrs.certificate import Certified
 from intrs.certificate.bounds import BOUNDS
 from intrs.errors import SettingsError
 from intrs.exchange import web
-from intrs.network import CodeTable, Concat, MaxPool, Network, Pad
 from intrs.noise import KINDS, Noise
 from intrs.smooth import Predicted
 from intrs.votes import SELECTION, Samples, count
@@ -39,7 +38,7 @@ from tools import make_web
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from intrs.network import Layer
+    from intrs.network import Network
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "web"
@@ -417,14 +416,6 @@ def test_first_samples_that_are_none(tmp_path: Path) -> None:
     *words, beyond = found
     assert [word.split(",")[0] for word in words] == ["first: expected an integer of at least 0 (from 2**53 on"] * 9
     assert beyond == "there are no such samples"
-
-
-def network_of_gibibytes() -> Network:
-    """About a kilobyte that plans more memory than 32 bits can address: four large tensors that are all held."""
-    layers: list[Layer] = [Pad((0,), (4096, 4095, 4096, 4095), 7)]
-    layers += [CodeTable((tensor,), np.arange(-128, 128).astype(np.int8)) for tensor in (1, 2, 3)]
-    layers += [MaxPool((tensor,), (8192, 8192), (1, 1), (0, 0, 0, 0)) for tensor in (1, 2, 3, 4)]
-    return Network(quantiser(1, 1, 1), (*layers, Concat((5, 6, 7, 8))))
 
 
 @in_node

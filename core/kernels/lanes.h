@@ -11,9 +11,8 @@
 //   load, store, broadcast   whole vectors; broadcast of one int32 to all lanes
 //   add, sub, mul, ...       32-bit lanes; shift_right is arithmetic
 //   channel<k>(v)            byte k of each lane as int32, sign or zero extended as stored
-//   rescale(v, scale)        intrs_rescale, or intrs_rescale_twice if scale.twice, plus output zero point, in the
-//   stored
-//                            form; lane i is of channel i % 4
+//   rescale(v, scale)        intrs_rescale, or intrs_rescale_twice if scale.twice, plus output zero point, in the form
+//                            that is stored; lane i is of channel i % 4
 //   rescale_long<rounds>     the same if scale.long_shift
 //   join(a, b, c, d)         four channels as bytes, saturated
 //   codes<rounds>(a .. d, s) join of rescale_long of each, by scales s[0] to s[3], each the same in all lanes

@@ -9,7 +9,7 @@
 namespace intrs {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 34;                             // of a block of samples
+constexpr int64_t kMostBytes = int64_t{1} << 32;                             // of a block of samples
 constexpr int64_t kMostAtOnce = std::min<int64_t>(kMostBytes, PTRDIFF_MAX);  // of what a Runner allocates
 constexpr const char* kTooLarge = "the network needs too much memory under this kernel set; try INTRS_KERNELS=scalar";
 constexpr int64_t kMostGrowth = 4, kSmall = 1024;  // of a tensor by its border, in pixels

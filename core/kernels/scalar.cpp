@@ -229,18 +229,23 @@ KernelSet scalar_set() {
 }
 
 std::vector<KernelSet> test_sets() {
-  KernelSet wrong = Scalar<1>::set("wrong", true);  // one rounding bit off: the self-check must refuse it
+  KernelSet wrong = Scalar<1>::set("wrong", true);  // a multiplier that is off by one: the self-check must refuse it
   wrong.layers.Kernel<Add>::run = [](const Add& op, const Inputs& inputs, Out out) {
     Add other = op;
     other.multiplier_a += 1;
     Scalar<1>::run(other, inputs, out);
+  };
+  KernelSet wrong_lane = Scalar<16>::set("wrong-lane", true);  // in the last of its samples alone
+  wrong_lane.quantise = [](const Quantiser& q, const int32_t* pixels, int32_t lane, Out out) {
+    Scalar<16>::quantise(q, pixels, lane, out);
+    if (lane == 15) out.codes[15] ^= 1;
   };
   // Right for whole tensors, but told to run by rows, which its Conv cannot do, since it looks at the shape of its
   // input.
   KernelSet wrong_by_rows = Scalar<1>::set("wrong-by-rows", true);
   wrong_by_rows.layout.bordered = true;
   wrong_by_rows.pack = [](const Conv&, const In&, const Out&) { return std::make_unique<Packed>(); };
-  return {Scalar<1>::set("scalar-1", true), Scalar<5>::set("scalar-5", true), wrong, wrong_by_rows};
+  return {Scalar<1>::set("scalar-1", true), Scalar<5>::set("scalar-5", true), wrong, wrong_lane, wrong_by_rows};
 }
 
 }  // namespace intrs

@@ -64,7 +64,7 @@ ConvDouble check_double(Conv conv) {
   return {std::move(conv)};
 }
 
-// Layers that round twice: directly, depthwise, by tiles, with a shift of 32 and less, and as wide as scores.
+// Layers that round twice: directly, depthwise, by tiles, and with a shift of 32 and less.
 void append_double(Network& n, Random& random) {
   append(n, check_double(check_conv(random, 13, 30, 1, check_window(1, 2, 0))), {4}, {5, 4, 13});
   append(n, check_double(check_conv(random, 30, 30, 30, check_window(3, 1, 1))), {4}, {9, 7, 30});
@@ -178,10 +178,11 @@ Numbers noise_values(const NoiseKernels& kernels) {
   return values;
 }
 
-// Runs eleven images, which fill the lanes of a set in one or more blocks, and calls visit(runner, lane) for each.
+constexpr int32_t kImages = 19;  // fill all lanes of a set once, and some of them again
+
+// Runs them and calls visit(runner, lane) for each.
 template <class Visit>
 void for_images(const Program& program, Visit visit) {
-  constexpr int32_t kImages = 11;
   Runner runner(program);
   Random random;
   std::vector<int32_t> pixels(size_t(program.network.dimension()));
@@ -215,10 +216,11 @@ bool passes(const KernelSet& set) {
   const KernelSet scalar = scalar_set();
   const Network kinds = check_kinds(), rows = check_rows();
   const Numbers expected = class_scores(rows, scalar, Near());
-  return noise_values(set.noise) == noise_values(scalar.noise) &&
+  return set.layout.lanes < kImages && noise_values(set.noise) == noise_values(scalar.noise) &&
          all_tensors(kinds, set) == all_tensors(kinds, scalar) &&
-         std::all_of(std::begin(kCheckRows), std::end(kCheckRows),
-                     [&](int32_t at_once) { return class_scores(rows, set, check_near(at_once)) == expected; });
+         std::all_of(
+             std::begin(kCheckRows), std::end(kCheckRows),
+             [&](int32_t at_once) { return class_scores(rows, set, check_near(at_once)) == expected; });
 }
 
 }  // namespace
@@ -227,9 +229,9 @@ void self_check(const KernelSet& set) {
   static Mutex mutex;
   static std::map<std::string, bool> passed;
   const Lock lock(mutex);
-  const auto found = passed.emplace(set.name, false);
-  if (found.second) found.first->second = passes(set);
-  if (!found.first->second) {
+  auto found = passed.find(set.name);
+  if (found == passed.end()) found = passed.emplace(set.name, passes(set)).first;  // running out of memory says nothing
+  if (!found->second) {
     throw Error("kernel set '" + std::string(set.name) +
                 "' failed its self-check: on this machine it does not give the " +
                 "bits of the scalar one. Please report this; INTRS_KERNELS=scalar works meanwhile");

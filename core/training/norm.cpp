@@ -91,8 +91,8 @@ Moments moments(const T* x, size_t pixels, size_t channels, unsigned threads) {
   return found[0];
 }
 
-inline Lanes positive(Lanes value) {
-  return value > 0.0f ? value : Lanes{};
+inline Lanes positive(Lanes value) {  // NaN stays: what diverged must not look sound
+  return value < 0.0f ? Lanes{} : value;
 }
 
 // Calls write(place, lane's channel) for all lanes of the chunks.
@@ -205,7 +205,7 @@ void normalise_backward(const T* gradient, const T* x, const T* y, const Norm& n
     input_gradient(second, x, norm, sums, to, pixels, channels, threads);
   };
   const auto given = [&](size_t at) { return load(gradient + at); };
-  const auto passed = [&](size_t at) { return load(y + at) > 0.0f ? load(gradient + at) : Lanes{}; };
+  const auto passed = [&](size_t at) { return load(y + at) <= 0.0f ? Lanes{} : load(gradient + at); };
   const auto kept = [&](size_t at) {  // the gradient of `plus` is this one, too
     const Lanes g = norm.relu ? passed(at) : given(at);
     store(to.plus + at, g);

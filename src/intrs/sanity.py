@@ -159,7 +159,7 @@ def _effort(job: Job) -> tuple[int, int]:
     passes = 2 * FLOAT_IMAGES
     if isinstance(base, Network):
         work = SCALAR_WORK if job.smooth.kernels.startswith("scalar") else WORK
-        passes = max(work // max(base.native.multiply_adds(), 1), 2 * LEAST_IMAGES)
+        passes = max(work // base.native.work(), 2 * LEAST_IMAGES)
     images = min(available, MOST_IMAGES, max(passes // 2, LEAST_IMAGES))
     return images, max(1, min(MOST_COPIES, passes // images - 1, MOST_IMAGES // images))
 

@@ -64,6 +64,23 @@ int stop_at_once(void*, uint64_t, uint64_t) {
   return 1;
 }
 
+int stop_at_first(void* context, uint64_t, uint64_t) {
+  return ++*static_cast<int*>(context) == 1;
+}
+
+// Also where all votes of a part are there when it is asked: here, of the selection, which is one block.
+void stops_when_asked(const Opened& o) {
+  const Bytes image(libintrs_image_bytes(o.network), 7);
+  int calls = 0;
+  libintrs_settings settings = settings_of(1);
+  settings.n0 = 1, settings.progress = stop_at_first, settings.context = &calls;
+  libintrs_answer answer;
+  check(
+      libintrs_certify(o.network, o.noise, o.rule, image.data(), image.size(), &settings, &answer) == LIBINTRS_STOPPED,
+      "stopped by the first call");
+  check(calls == 1, "not asked again");
+}
+
 void refuses_bad_arguments(const Opened& o, const Bytes& network) {
   const Bytes image(libintrs_image_bytes(o.network), 7);
   const size_t classes = libintrs_classes(o.network);
@@ -96,6 +113,7 @@ void refuses_bad_arguments(const Opened& o, const Bytes& network) {
   settings = settings_of(1);
   settings.progress = stop_at_once;
   check(votes(image.size(), 0, 1000, classes) == LIBINTRS_STOPPED, "stopped");
+  stops_when_asked(o);
   settings = settings_of(1);
   settings.n0 = 0;
   check(libintrs_certify(o.network, o.noise, o.rule, image.data(), image.size(), &settings, &answer) ==

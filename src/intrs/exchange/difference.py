@@ -74,7 +74,7 @@ class Sample:
 def sample(network: Network, data: AnyData | None = None, sigma: Number | None = None) -> Sample:
     """Images of data, or pictures drawn from a fixed seed, with rounded Gaussian noise of this sigma."""
     rng = np.random.default_rng(SEED)
-    count = min(MOST_IMAGES, max(FEWEST_IMAGES, MOST_WORK // max(1, network.native.multiply_adds())))
+    count = min(MOST_IMAGES, max(FEWEST_IMAGES, MOST_WORK // network.native.work()))
     deviation = Fraction(0) if sigma in (None, "", 0, "0") else parse_sigma(sigma)
     pixels = _pictures(rng, count, network.input_shape) if data is None else _images(data, count, network.input_shape)
     noise = np.rint(rng.normal(0, 255 * float(deviation), pixels.shape)).astype(np.int32)
