@@ -57,6 +57,7 @@ def test_slurm_script(tmp_path: Path) -> None:
     common = {
         "PATH": f"{program.parent}:{os.environ['PATH']}", "MODEL": "tiny.onnx", "DATA": "tiny.npz",
         "SETTINGS": "--n 300 --seed 1", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "1",
+        "SLURM_ARRAY_TASK_MAX": "3", "SLURM_ARRAY_TASK_STEP": "1",
     }  # fmt: skip
     for task in ("2", "3", "1"):
         environment = os.environ | common | {"SLURM_ARRAY_TASK_ID": task}

@@ -24,13 +24,14 @@ from browser import CONTRAST, Browser, in_browser
 from onnx import helper
 from PIL import Image
 from test_reports import FINAL, check_numbers, read_page, save_training, state
-from tiny_model import save_images, save_model
+from tiny_model import images, save_images, save_model
 
 from intrs import open_data, zoo
 from intrs.cli import main
 from intrs.errors import IntrsError, ResultsError
 from intrs.experiments import Step, extras, reproduce
 from intrs.experiments import folder as folder_module
+from intrs.experiments.judging import judged_again
 from intrs.experiments.plan import SIGMAS, Plan, other_numbers, read_plan
 from intrs.metrics import read
 from intrs.reports.runs import METHODS, PAPERS
@@ -506,6 +507,62 @@ def test_attacks_on_floats_without_onnx_runtime(here: Path, monkeypatch: pytest.
     assert made["not_run"] == ["FloatRS-fp needs ONNX Runtime (pip install 'intrs[float]')"]
 
 
+# --- data of every kind ----------------------------------------------------------------------------------------------
+
+
+def save_pictures(folder: Path, side: int = 4) -> None:
+    """Eight image files."""
+    folder.mkdir(parents=True)
+    for number, pixels in enumerate(images()[0]):
+        Image.fromarray(pixels).resize((side, side)).save(folder / f"{number}.png")
+
+
+@pytest.mark.parametrize(
+    ("experiments", "words"),
+    [("abcdefghij", "a, c, d, e, f, g of the"), ("de", "d, e of the"), ("ab", "a of the"), ("f", "f of the")],
+)
+def test_right_answers_are_counted_of_images_with_labels_only(
+    here: Path, experiments: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_pictures(here / "pics")
+    plan = SETTINGS.replace("tiny.npz", "pics") + f'experiments = "{experiments}"\n'
+    (here / "plan.toml").write_text(plan + MODELS)
+    assert run("plan.toml", "-o", "out") == 2
+    error = capsys.readouterr().err
+    assert f"pics has no labels, without which no answer is right or wrong: {words}" in error
+    assert 'say experiments = "bhij"' in error
+    assert list((here / "out" / "votes").iterdir()) == []
+
+
+def test_what_needs_no_labels(here: Path) -> None:
+    save_pictures(here / "pics")
+    (here / "plan.toml").write_text(SETTINGS.replace("tiny.npz", "pics") + 'experiments = "bhij"\n' + MODELS)
+    assert run("plan.toml", "-o", "out") == 0
+    name = "certify-IntRS-quant-trained0.25-sigma0.25"
+    (cp,) = section(here / "out", "b")["tables"]
+    assert number(cp["rows"][0][2]) == pytest.approx((votes(here / "out", name)["predict"] >= 0).mean(), abs=6e-4)
+    assert (here / "out" / "report.html").exists()
+    again = judged_again(read(here / "out" / "votes" / f"{name}.tsv"), "0.1", 48)
+    assert not again.has_labels
+    assert again.run
+    assert again.run.alpha == Fraction(1, 10)
+
+
+def test_labels_that_are_found_by_name(here: Path) -> None:
+    """Folders of two of the network's ten classes, by whose names the page shows the images."""
+    for name in ("cat", "dog"):
+        save_pictures(here / "pics" / name, side=32)
+    plan = 'data = "pics"\nimages = 16\nskip = 5\nn0 = 10\nn = 50\nattacked = 0\nexperiments = "ah"\n'
+    (here / "plan.toml").write_text(plan + '[models.IntRS-quant]\n"0.25" = "resnet8-sigma0.25"\n')
+    assert run("plan.toml", "-o", "out") == 0
+    assert list(votes(here / "out", "certify-IntRS-quant-trained0.25-sigma0.25")["label"]) == [3, 3, 5, 5]
+    page = read_page(here / "out" / "report.html")
+    (shown,) = page.json["gallery-data"]["runs"]
+    assert [(card["label"], shown["classes"][card["label"]]) for card in shown["cards"]] == [(3, "cat")] * 2 + [
+        (5, "dog")
+    ] * 2
+
+
 # --- doing it again --------------------------------------------------------------------------------------------------
 
 
@@ -591,6 +648,53 @@ def test_a_network_to_be_attacked_is_checked_first_too(here: Path, capsys: pytes
     assert run("plan.toml", "-o", "out") == 2
     assert "but resnet20-clean-fp32 takes 32 x 32 x 3" in capsys.readouterr().err
     assert list((here / "out" / "votes").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('[models.FloatRS-fp]\n"0.25" = "int8.onnx"', "models.FloatRS-fp.0.25: int8.onnx is quantized, and a network"),
+        (f'[models.FloatRS-quant]\n"0.5" = "{FLOAT}"', f"models.FloatRS-quant.0.5: {FLOAT} is in float32, and a quan"),
+        (f'[models.IntRS-quant]\n"0.25" = "{FLOAT}"', "it is a float model, which discrete noise and integers cannot"),
+    ],
+)
+def test_a_network_of_another_form_is_not_the_method_s(
+    here: Path, entry: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "plan.toml").write_text(SETTINGS + 'experiments = "a"\n' + entry)
+    assert run("plan.toml", "-o", "out") == 2
+    assert words in capsys.readouterr().err
+    assert list((here / "out" / "votes").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("experiments", "entry", "words"),
+    [
+        ("f", '[models.FloatRS-fp]\n"0.25" = "int8.onnx"', "models.FloatRS-fp.0.25: int8.onnx is quantized"),
+        ("g", '[undefended]\nfloat = "int8.onnx"\nint8 = "int8.onnx"', "undefended.float: int8.onnx is quantized"),
+        ("g", f'[undefended]\nfloat = "{FLOAT}"\nint8 = "{FLOAT}"', f"undefended.int8: {FLOAT} is in float32"),
+    ],
+)
+def test_nor_that_of_an_attack(
+    here: Path, experiments: str, entry: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    settings = SETTINGS.replace("attacked = 0", "attacked = 1")
+    (here / "plan.toml").write_text(f'{settings}experiments = "{experiments}"\n{entry}')
+    assert run("plan.toml", "-o", "out") == 2
+    assert words in capsys.readouterr().err
+    assert [path.name for path in (here / "out").iterdir()] == ["votes"]
+
+
+def test_votes_of_another_plan_are_not_shown(here: Path) -> None:
+    """What lies in the folder and is not asked for was not compared with the plan."""
+    plan = SETTINGS + '{}\n[models.IntRS-quant]\n"0.25" = "int8.onnx"\n'
+    (here / "plan.toml").write_text(plan.format('experiments = "a"'))
+    assert [path.name for path in reproduce("plan.toml", "out").pages][2:] == ["report.html"]
+    (here / "out" / "report.html").unlink()
+    (here / "plan.toml").write_text(plan.format('alpha = "0.01"\nseed = 2\nexperiments = "i"'))
+    assert [path.name for path in reproduce("plan.toml", "out").pages] == ["results.md", "results.json"]
+    assert not (here / "out" / "report.html").exists()
 
 
 def test_changed_settings_are_found_before_anything_is_sampled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -754,6 +858,10 @@ def test_a_run_folder_is_not_taken_for_the_data(tmp_path: Path, monkeypatch: pyt
         ('data = "tiny.npz"\nmodels = 3', "models must be a table"),
         ('data = "tiny.npz"\n[models.IntRS]\n"0.25" = "x"', "the methods are IntRS-quant"),
         ('data = "tiny.npz"\n[models.IntRS-quant]\nmuch = "x"', "sigma: expected a number"),
+        (
+            'data = "tiny.npz"\n[models.IntRS-quant]\n"0.125" = "int8.onnx"',
+            "models.IntRS-quant.0.125: the experiments are made at sigma 0.12, 0.25, 0.5, 1 alone",
+        ),
         ('data = "tiny.npz"\n[models.IntRS-quant]\n"0.5" = 3', "models.IntRS-quant.0.5 must be text"),
         ('data = "tiny.npz"\n[models.IntRS-quant]\n"0.5" = "x"\n"1/2" = "y"', "has a model already"),
         ('data = "tiny.npz"\n[undefended]\nfloat = "x"', "must name float and int8"),

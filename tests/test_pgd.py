@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -634,7 +635,17 @@ def test_a_classical_attack_is_not_continued_by_another_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "cell"), [("idx", "-1"), ("size", "1.5"), ("counts", "1,,2"), ("norm", "\x1b"), ("predict", "-2")]
+    ("column", "cell"),
+    [
+        ("idx", "-1"),
+        ("size", "1.5"),
+        ("counts", "1,,2"),
+        ("norm", "\x1b"),
+        ("predict", "-2"),
+        ("norm", "abc"),
+        ("norm", "nan"),
+        ("time", "soon"),
+    ],
 )
 def test_malformed_tables(intrs: Intrs, here: Path, column: str, cell: str) -> None:
     assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
@@ -649,7 +660,7 @@ def test_malformed_tables(intrs: Intrs, here: Path, column: str, cell: str) -> N
 @pytest.mark.parametrize(
     "change",
     [{"seed": "7"}, {"norm": "l1"}, {"n": "9"}, {"steps": 0}, {"format": "x"}, {"names": "a,b,c"}, {"names": [1]},
-     {"by_number": 1}],
+     {"by_number": 1}, {"eps": ""}, {"eps": "0.1,1/10,0.3"}],
 )  # fmt: skip
 def test_malformed_descriptions(intrs: Intrs, here: Path, change: dict[str, Any]) -> None:
     assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
@@ -809,21 +820,69 @@ def edit_table(folder: Path, column: str, value: str, line: int = 1) -> None:
     path.write_text("\n".join("\t".join(cells) for cells in lines) + "\n")
 
 
+def edit_image(folder: Path, index: str) -> None:
+    """Give all lines of the first image another index."""
+    for line in (1, 2, 3):
+        edit_table(folder, "idx", index, line)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([("predict", "1", 1), ("correct", "0", 1)], "line 2: predict is 1, but its votes say 0"),
+        ([("correct", "0", 1)], "line 2: correct is 0, but its votes say 1"),
+        ([("clean", "-1", 2)], "line 3: clean is None, but its votes say 0"),
+        ([("eps", "0.7", 2)], "line 3: image 3 of class 0 at eps 0.1 should stand here"),
+        ([("idx", "4", 3)], "line 4: image 3 of class 0 at eps 0.3 should stand here"),
+        ([("label", "1", 3)], "line 4: image 3 of class 0 at eps 0.3 should stand here"),
+        ([("idx", "3", line) for line in (4, 5, 6)], "line 5: this image and eps are on an earlier line, too"),
+        ([("counts", "100,0,0", 1)], "line 2: counts should be 3 numbers with sum 200"),
+        ([("clean_counts", "200,0", 1)], "line 2: clean_counts should be 3 numbers with sum 200"),
+        ([("n", "100", 1)], "line 2: n is 100, should be 200"),
+        ([("size", "1", 1), ("norm", "0.003922", 1)], "line 2: size is 1, but eps 0 allows 0"),
+        ([("norm", "0.000001", 1)], "line 2: norm is 0.000001, but size says 0.000000"),
+    ],
+)
+def test_lines_that_were_changed(intrs: Intrs, here: Path, changes: list[tuple[str, str, int]], words: str) -> None:
+    """What a line says follows from its votes and the description, or it is refused."""
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "2")[0] == 0
+    assert pgd.read(here / "a").rows == records.read(here / "a")[1]
+    for column, value, line in changes:
+        edit_table(here / "a", column, value, line)
+    with pytest.raises(IntrsError, match=re.escape(words)):
+        pgd.read(here / "a")
+
+
+def test_votes_for_no_class_of_a_network_without_noise(intrs: Intrs, here: Path) -> None:
+    """A description that speaks of several votes without noise gives no error of another kind."""
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1", "--sigma", "0")[0] == 0
+    assert pgd.read(here / "a").summary[0].images == 1
+    path = here / "a" / "attack.tsv.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n": 2}))
+    for line in (1, 2, 3):
+        for column, value in (("n", "2"), ("counts", "2,0,0"), ("clean_counts", "2,0,0")):
+            edit_table(here / "a", column, value, line)
+    edit_table(here / "a", "predict", "1", 2)
+    with pytest.raises(IntrsError, match="line 3: predict is 1, but its votes say 0"):
+        pgd.read(here / "a")
+
+
 def test_parts_must_agree_where_they_overlap(intrs: Intrs, here: Path) -> None:
     assert intrs(*ATTACK, "p0", *QUICK, "--max", "2")[0] == 0
     assert intrs(*ATTACK, "p1", *QUICK, "--first", "1")[0] == 0
     edit_table(here / "p1", "time", "0:00:09")
     pgd.join(["p0", "p1"], "fine")  # how long it took is not a difference
-    edit_table(here / "p1", "norm", "0.000001")
+    edit_table(here / "p1", "size", "1", 3)
+    edit_table(here / "p1", "norm", records.norm_text(Ball.of("l2", "0.3"), 1), 3)
     assert "p0 and p1 differ on image 23: one was changed" in join_error("p0", "p1")
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda a: edit_table(a, "idx", "4"), "not in order"),
-        (lambda a: edit_table(a, "eps", "0.3"), "not in order"),
-        (lambda a: edit_table(a, "counts", ",".join(["1"] * CLASSES)), "differ in its votes"),
+        (lambda a: edit_image(a, "4"), "not in the order of"),
+        (lambda a: edit_table(a, "eps", "0.3"), "image 3 of class 0 at eps 0 should stand here"),
+        (lambda a: edit_table(a, "counts", "50,50,100"), "differ in its votes"),
         (lambda a: edit_table(a, "predict", "1"), "but its votes say"),
         (lambda a: edit_table(a, "clean", "-1"), "but its votes say"),
         (lambda a: (a / "eps-0.1.npz").write_bytes((a / "eps-0.3.npz").read_bytes()), "does not have it as"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +10,9 @@ from intrs.errors import SettingsError
 from intrs.pgd.api import part_of
 from intrs.request import Attack
 from intrs.shards import Shard, settled_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @pytest.mark.parametrize("by", ["images", "samples"])
@@ -24,17 +27,28 @@ def test_parts_have_everything_once(of: int, by: str) -> None:
     assert [Shard.parse(str(shard)) for shard in shards] == shards
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "a/b", "1/2/3", "-1/2", "1/2:pixels", "1/99999999", "²/3"])
+@pytest.mark.parametrize(
+    "text", ["0/3", "4/3", "1", "1/0", "a/b", "1/2/3", "-1/2", "1/2:pixels", "1/99999999", "²/3", "auto/0"]
+)
 def test_wrong_parts(text: str) -> None:
     with pytest.raises(SettingsError, match="shard: expected a part and the number of parts"):
         settled_shard(text, {})
 
 
+def array(task: int, tasks: Sequence[int]) -> dict[str, str]:
+    """What SLURM says to a task of an array."""
+    step = tasks.step if isinstance(tasks, range) else 1
+    said = {"ID": task, "COUNT": len(tasks), "MIN": min(tasks), "MAX": max(tasks), "STEP": step}
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in said.items()}
+
+
 def test_batch_systems() -> None:
-    slurm = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_MIN": "1",
-             "SLURM_ARRAY_TASK_STEP": "2"}  # fmt: skip
+    slurm = array(7, range(1, 9, 2))
     assert settled_shard("auto", slurm) == "4/4"
     assert settled_shard("auto:samples", slurm) == "4/4:samples"
+    assert settled_shard("auto/4", slurm) == "4/4"
+    assert settled_shard("auto", array(2, range(3))) == "3/3"
+    assert settled_shard("auto/3", array(12, range(10, 13))) == "3/3"
     assert settled_shard("auto/8", {"JOB_COMPLETION_INDEX": "0"}) == "1/8"
     assert settled_shard("2/8:images", slurm) == "2/8"
     assert settled_shard("", slurm) == ""
@@ -52,6 +66,35 @@ def test_batch_systems() -> None:
 def test_what_batch_systems_do_not_say(text: str, environment: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         settled_shard(text, environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "words"),
+    [
+        ("auto", [3], "has 1 task from 3 to 3, where auto needs evenly spaced ones from 0 or 1 on"),
+        ("auto", [3, 5], "has 2 tasks from 3 to 5, where auto needs evenly spaced ones from 0 or 1 on"),
+        ("auto", [1, 3], "has 2 tasks from 1 to 3"),
+        ("auto", range(4, 9), "has 5 tasks from 4 to 8"),
+        ("auto/8", [3], "has 1 task from 3 to 3, where auto needs 8 evenly spaced ones"),
+        ("auto/8", [3, 5], "auto needs 8 evenly spaced ones"),
+        ("auto/8", range(1, 10), "has 9 tasks from 1 to 9"),
+        ("auto/3", [1, 2, 4], "auto needs 3 evenly spaced ones"),
+    ],
+)
+def test_tasks_that_were_submitted_anew_have_to_name_their_part(text: str, tasks: Sequence[int], words: str) -> None:
+    """SLURM tells them nothing about the array of which they once were a part."""
+    for task in tasks:
+        with pytest.raises(SettingsError, match=words) as caught:
+            settled_shard(text, array(task, tasks))
+        assert "name the part that this task is to do, such as 4/8" in str(caught.value)
+
+
+def test_slurm_has_to_say_which_tasks_there_are() -> None:
+    for name in ("COUNT", "MIN", "MAX"):
+        said = array(2, range(1, 9))
+        del said[f"SLURM_ARRAY_TASK_{name}"]
+        with pytest.raises(SettingsError, match=f"SLURM_ARRAY_TASK_{name} should be a number"):
+            settled_shard("auto/8", said)
 
 
 @pytest.mark.parametrize("most", [None, 10])

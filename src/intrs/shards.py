@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST = 10**6
 FORM = re.compile(r"(\d{1,7})/(\d{1,7})(?::(images|samples))?", re.ASCII)
-AUTO = re.compile(r"auto(?:/(\d{1,7}))?(:images|:samples)?", re.ASCII)
+AUTO = re.compile(r"auto(?:/([1-9]\d{0,6}))?(:images|:samples)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Shard:
 def settled_shard(text: str, environment: Mapping[str, str]) -> str:
     """The shard in its one way of writing; "auto" takes the index that a batch system gives to its tasks.
 
-    SLURM says which task of an array this is, and how many there are. An indexed job of Kubernetes says only which one
-    it is, so the number of parts has to be given: "auto/8".
+    SLURM says which task of an array this is, and which tasks there are. An indexed job of Kubernetes says only which
+    one it is, so the number of parts has to be given: "auto/8".
     """
     if not text:
         return ""
     found = AUTO.fullmatch(text)
     if not found:
         return str(Shard.parse(text))
-    number, of = _from_slurm(environment) or _from_kubernetes(environment) or (0, 0)
-    of = int(found[1]) if found[1] else of
+    parts = int(found[1] or 0)
+    number, of = _from_slurm(environment, parts) or _from_kubernetes(environment, parts) or (0, 0)
     if not number:
         raise SettingsError(
             "shard: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set, so this is no task of a batch array; "
@@ -73,20 +73,28 @@ def settled_shard(text: str, environment: Mapping[str, str]) -> str:
     return str(Shard.parse(f"{number}/{of}{found[2] or ''}"))
 
 
-def _from_slurm(environment: Mapping[str, str]) -> tuple[int, int] | None:
+def _from_slurm(environment: Mapping[str, str], parts: int) -> tuple[int, int] | None:
+    """Which task of how many this is. Tasks that were submitted anew do not say of how many they once were."""
     if "SLURM_ARRAY_TASK_ID" not in environment:
         return None
-    index, count, least, step = (
+    index, count, least, most, step = (
         _number(environment, f"SLURM_ARRAY_TASK_{name}", default)
-        for name, default in (("ID", None), ("COUNT", 0), ("MIN", 0), ("STEP", 1))
+        for name, default in (("ID", None), ("COUNT", None), ("MIN", None), ("MAX", None), ("STEP", 1))
     )
+    even = count == (most - least) // max(step, 1) + 1
+    if not even or (count != parts if parts else least > 1):
+        wanted = f"{parts} evenly spaced ones" if parts else "evenly spaced ones from 0 or 1 on"
+        raise SettingsError(
+            f"shard: this SLURM array has {count} {'task' if count == 1 else 'tasks'} from {least} to {most}, where "
+            f"auto needs {wanted}; name the part that this task is to do, such as 4/8"
+        )
     return (index - least) // max(step, 1) + 1, count
 
 
-def _from_kubernetes(environment: Mapping[str, str]) -> tuple[int, int] | None:
+def _from_kubernetes(environment: Mapping[str, str], parts: int) -> tuple[int, int] | None:
     if "JOB_COMPLETION_INDEX" not in environment:
         return None
-    return _number(environment, "JOB_COMPLETION_INDEX", None) + 1, 0
+    return _number(environment, "JOB_COMPLETION_INDEX", None) + 1, parts
 
 
 def _number(environment: Mapping[str, str], name: str, default: int | None) -> int:

@@ -47,9 +47,9 @@ class Found:
         return math.prod(self.data.image_shape)
 
     def votes(self, sampling: Sampling) -> Results | None:
-        """The votes, if the plan has their network and they were counted."""
+        """The votes, if the plan asks for them and they were counted; another plan's may lie here, too."""
         path = self.path(sampling)
-        if not self.plan.model(sampling.method, sampling.trained) or not path.exists():
+        if sampling not in self.plan.samplings() or not path.exists():
             return None
         if path not in self._votes:
             self._votes[path] = read(path)

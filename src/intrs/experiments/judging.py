@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 def judged_again(votes: Results, alpha: str, dimension: int) -> Results:
     """The certificates that the same votes give at another alpha."""
     assert votes.run
-    certifier = Certifier(votes.run.noise, dimension, votes.run.request.n, parse_alpha(alpha))
-    judge = cache(certifier.judge)
-    return Results(votes.paths, tuple(_answer(row, judge(top_class(row.counts0), row.counts)) for row in votes.rows))
+    run = replace(votes.run, request=replace(votes.run.request, alpha=alpha))
+    judge = cache(Certifier(run.noise, dimension, run.request.n, run.alpha).judge)
+    answers = (_answer(row, judge(top_class(row.counts0), row.counts)) for row in votes.rows)
+    return Results(votes.paths, tuple(answers), run)
 
 
 def _answer(row: Row, outcome: object) -> Answer:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from intrs import __version__
+from intrs.data.matching import matched
 from intrs.exact import plain
 from intrs.experiments.attacks import finished
 from intrs.experiments.certificates import ALPHAS
@@ -168,7 +169,9 @@ def _page(found: Found) -> list[Path]:
     entries = _entries(found)
     if not entries:
         return []
-    images = gallery(entries, found.data, CARDS)
+    run = entries[0].run
+    assert run
+    images = gallery(entries, matched(found.data, run.request.names), CARDS)  # with the labels that the run went by
     made = page(entries, images, which=found.plan.paper, curves=found.curves())
     path = found.folder / "report.html"
     write_whole(path, made.encode("utf-8", "backslashreplace"))

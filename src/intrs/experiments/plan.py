@@ -36,6 +36,7 @@ TITLES = {
     "i": "Noisy images",
     "j": "Time per image in a browser (the paper's mobile device)",
 }
+LABELLED = "acdefg"  # experiments that count right answers, for which the true classes must be known
 FULL_PRECISION = "FloatRS-fp"  # the method whose networks are not quantized
 NOISE = dict(zip(METHODS, ("discrete", "continuous", "continuous"), strict=True))
 SIGMAS = tuple(map(Fraction, ("0.12", "0.25", "0.5", "1")))
@@ -103,6 +104,11 @@ class Plan:
     def model(self, method: str, trained: Fraction) -> str | None:
         """The network of a method, by name or path."""
         return next((spec for m, s, spec in self.models if (m, s) == (method, trained)), None)
+
+    def networks(self) -> list[tuple[str, str, bool]]:
+        """All networks: where the plan names each, which one it is, and whether it is to be quantized."""
+        smoothed = [(f"models.{m}.{plain(s)}", spec, m != FULL_PRECISION) for m, s, spec in self.models]
+        return smoothed + [(f"undefended.{key}", spec, key == "int8") for key, spec in self.undefended]
 
     def needs(self, experiment: str) -> list[Sampling]:
         """All votes that an experiment wants, whether or not their network is there."""
@@ -271,6 +277,8 @@ def _models(found: Any, folder: Path) -> tuple[tuple[tuple[str, Fraction, str], 
         for sigma, spec in _table(by_sigma, f"models.{method}").items():
             key = f"models.{method}.{sigma}"
             at = method, parse_sigma(sigma)
+            if at[1] not in SIGMAS:
+                raise SettingsError(f"{key}: the experiments are made at sigma {', '.join(map(plain, SIGMAS))} alone")
             if at in made:
                 raise SettingsError(f"{key}: this sigma has a model already")
             made[at] = _network(_text(spec, key), folder, fp32=method == FULL_PRECISION)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from intrs import results
 from intrs.adaptive.tables import squared
 from intrs.driver import joined, work
-from intrs.errors import IntrsError, ResultsError
+from intrs.errors import DataError, IntrsError, ModelError, ResultsError
 from intrs.exact import parse_count, plain
 from intrs.experiments.attacks import attacks
 from intrs.experiments.extras import lacks
 from intrs.experiments.folder import open_folder
 from intrs.experiments.pages import write
-from intrs.experiments.plan import NOISE, Plan, read_plan
+from intrs.experiments.plan import LABELLED, NOISE, TITLES, Plan, read_plan
 from intrs.files import PACKED, as_path
 from intrs.job import begin, check_decisive, open_job
 from intrs.model import open_model
@@ -128,13 +128,37 @@ def reproduce(
 def _check_all(opened: _Opened, samplings: Sequence[Sampling], planned: Sequence[Planned]) -> None:
     """Open all that the plan names: what is wrong with it is said before hours of work, not after."""
     opened.found.curves()
+    _check_labels(opened.found)
     for sampling in samplings:
         job, path = opened.job(sampling), opened.found.path(sampling)
         check_decisive(job)
         if _begun(path):
             _check_same(path, results.read_run(path), job.run)
+    _check_forms(opened, samplings, planned)
     for each in planned:
         check(each.request, opened.found.folder / each.folder)
+
+
+def _check_labels(found: Found) -> None:
+    """Refuse images without labels for experiments that count right answers."""
+    wanting = [letter for letter in found.plan.experiments if letter in LABELLED]
+    if wanting and not found.data.has_labels:
+        others = "".join(letter for letter in TITLES if letter not in LABELLED)
+        raise DataError(
+            f"{found.data.name} has no labels, without which no answer is right or wrong: {', '.join(wanting)} of the "
+            f'experiments cannot be made. Take images with labels, or say experiments = "{others}", or some of these, '
+            "in the plan"
+        )
+
+
+def _check_forms(opened: _Opened, samplings: Sequence[Sampling], planned: Sequence[Planned]) -> None:
+    """Refuse a quantized network where the plan has one in float32, and the other way round."""
+    plan = opened.found.plan
+    used = {plan.model(s.method, s.trained) for s in samplings} | {each.request.model for each in planned}
+    for key, spec, quantized in plan.networks():
+        if spec in used and opened.model(spec).is_quantized != quantized:
+            words = "in float32, and a quantized network" if quantized else "quantized, and a network in float32"
+            raise ModelError(f"{key}: {spec} is {words} is wanted here")
 
 
 def _begun(path: Path) -> bool:
@@ -193,10 +217,10 @@ class _Opened:
         }  # fmt: skip
         try:
             if sampling.command == "predict":
-                return open_job(Predict(**common), self._model(model), found.data)
+                return open_job(Predict(**common), self.model(model), found.data)
             radii = _asked_radii(found, sampling) if sampling.adaptive else ()
             request = Certify(**common, n0=plan.n0, adaptive=sampling.adaptive, radii=radii)
-            return open_job(request, self._model(model), found.data)
+            return open_job(request, self.model(model), found.data)
         except IntrsError as error:
             where = f"{sampling.method} trained at sigma {plain(sampling.trained)}, {model}"
             raise type(error)(f"{where}: {error}") from None
@@ -204,9 +228,10 @@ class _Opened:
     def attack(self, planned: Planned, report: OnProgress | None) -> None:
         """Attack what its folder does not have yet."""
         request, folder = planned.request, self.found.folder / planned.folder
-        attack(request, folder, model=self._model(request.model), data=self.found.data, progress=report)
+        attack(request, folder, model=self.model(request.model), data=self.found.data, progress=report)
 
-    def _model(self, spec: str) -> Model:
+    def model(self, spec: str) -> Model:
+        """A network by name or path; opened once."""
         if spec not in self._models:
             self._models[spec] = open_model(spec)
         return self._models[spec]

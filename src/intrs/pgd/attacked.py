@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING
 
+from intrs.data.npz import read_npz
+from intrs.errors import ResultsError
 from intrs.exact import plain
-from intrs.pgd import records
+from intrs.pgd import judging, records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,5 +70,10 @@ class Attacked:
 
 
 def read(folder: Path) -> Attacked:
-    """A finished attack, read as strictly as results files are."""
-    return Attacked(folder, *records.read(folder))
+    """A finished attack, read as strictly as results files are: every line is judged again from its votes."""
+    settings, rows = records.read(folder)
+    images = read_npz(folder / records.images_name(rows[0].eps), folder.name, mapped=True)
+    for number, row in enumerate(rows, 2):
+        if fault := judging.fault(settings, row, prod(images.image_shape)):
+            raise ResultsError(f"{folder / records.TABLE}, line {number}: {fault}; {records.CHANGED}")
+    return Attacked(folder, settings, rows)

@@ -127,16 +127,16 @@ def read_part(folder: Path) -> AttackPart:
         raise ResultsError(f"{path}: not the records of {settings.images:,} images; finish the attack first")
     part = AttackPart(folder, settings, rows, images, np.frombuffer(data, kind))
     for i in range(settings.images):
-        if fault := _fault(part, i, radii):
+        if fault := _fault(part, i):
             raise ResultsError(f"{folder}, image {rows[i][0].idx}: {fault}; a file was changed")
     return part
 
 
-def _fault(part: AttackPart, i: int, radii: Sequence[str]) -> str | None:
+def _fault(part: AttackPart, i: int) -> str | None:
     """Why the files of a part do not belong together at image i; None if they do."""
     rows, record = part.rows[i], part.records[i]
-    if [row.eps for row in rows] != list(radii) or any(row.idx != record["idx"] for row in rows):
-        return f"the lines of {records.TABLE} are not in order"
+    if rows[0].idx != record["idx"]:
+        return f"the lines of {records.TABLE} are not in the order of {records.RECORDS}"
     if any((row.clean_counts, row.counts) != _votes(record, k) for k, row in enumerate(rows)):
         return f"{records.TABLE} and {records.RECORDS} differ in its votes"
     dimension = math.prod(next(iter(part.images.values())).image_shape)

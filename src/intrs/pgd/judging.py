@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from intrs.certificate import parse_alpha
 from intrs.noise import Noise
 from intrs.smooth import Predicted, judge_prediction
-from intrs.votes import Samples, Votes
+from intrs.votes import Samples, Votes, top_class
 
 if TYPE_CHECKING:
     from intrs.pgd.records import AttackRow, Settings
@@ -23,7 +23,7 @@ def answer(settings: Settings, counts: tuple[int, ...], index: int, dimension: i
     """Algorithm 2 on votes, None for an abstention; the class itself without noise."""
     noise = noise_of(settings.request)
     if noise is None:
-        return counts.index(1)
+        return top_class(counts)
     found = Votes(counts, noise, Samples(settings.seed, index, 0, sum(counts)))
     outcome = judge_prediction(found, dimension, parse_alpha(settings.request.alpha))
     return outcome.label if isinstance(outcome, Predicted) else None

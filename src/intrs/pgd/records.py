@@ -20,11 +20,13 @@ import numpy as np
 from intrs.certificate import parse_alpha
 from intrs.data.npz import write_npz
 from intrs.errors import IntrsError, ResultsError
+from intrs.exact import plain
 from intrs.files import Appended, named, read_bounded, write_whole
 from intrs.noise import PIXEL_RANGE
 from intrs.pgd.ball import Ball
 from intrs.request import Attack
 from intrs.results import cell, integer, read_sidecar, sidecar_path
+from intrs.results.rows import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,8 @@ COLUMNS = (
 DIGITS = 6  # of a norm
 MOST_TABLE = 2**30
 LONGEST_TEXT = 10_000
+PATTERNS = {"eps": r"[\d./e-]{1,60}", "norm": rf"\d{{1,9}}\.\d{{{DIGITS}}}", "time": TIME}
+CHANGED = "the file was changed after it was written"
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,11 @@ class Settings:
         try:
             request = Attack.of(values | {"noise": values["noise"] or Attack.noise, "kernels": ""})
             made = cls(request, **{field.name: values[field.name] for field in fields(cls) if field.name in FIELDS})
-            made.balls, parse_alpha(request.alpha)  # read now, so that what is wrong is said now
+            balls, _ = made.balls, parse_alpha(request.alpha)  # read now, so that what is wrong is said now
         except IntrsError as error:
             raise ValueError(str(error)) from None
+        if not balls or len(set(balls)) < len(balls):
+            raise ValueError("field 'eps' names no radius, or one twice")
         return made
 
 
@@ -149,8 +155,8 @@ class AttackRow:
             cells[column] = None if cells[column] < 0 else cells[column]
         for column in ("clean_counts", "counts"):
             cells[column] = tuple(integer(part, column) for part in cells[column].split(","))
-        for column in ("eps", "norm", "time"):
-            if not re.fullmatch(r"[\w:./, -]{1,60}", cells[column], re.ASCII):
+        for column, pattern in PATTERNS.items():
+            if not re.fullmatch(pattern, cells[column], re.ASCII):
                 raise ValueError(f"{column} is {cells[column][:40]!r}")
         return cls(**cells)
 
@@ -333,7 +339,40 @@ def read(folder: Path) -> tuple[Settings, list[AttackRow]]:
             raise ResultsError(f"{path}, line {number}: malformed ({error})") from None
     if len(rows) != settings.images * len(settings.balls):
         raise ResultsError(f"{path}: {len(rows):,} lines after the first, not {settings.images:,} for each eps")
+    _check_rows(path, settings, rows)
     return settings, rows
+
+
+def _check_rows(path: Path, settings: Settings, rows: Sequence[AttackRow]) -> None:
+    """Refuse lines that are not one per image and eps, in order, and lines that contradict themselves."""
+    balls, n, classes = settings.balls, settings.request.n, len(rows[0].counts)
+    seen: set[tuple[int, str]] = set()
+    for place, row in enumerate(rows):
+        k = place % len(balls)
+        twice = "this image and eps are on an earlier line, too" if (row.idx, row.eps) in seen else None
+        if fault := twice or _misplaced(row, rows[place - k], balls[k]) or _contradiction(row, balls[k], n, classes):
+            raise ResultsError(f"{path}, line {place + 2}: {fault}; {CHANGED}")
+        seen.add((row.idx, row.eps))
+
+
+def _misplaced(row: AttackRow, first: AttackRow, ball: Ball) -> str | None:
+    """Another line that should stand here; `first` is the image's line of the first eps."""
+    found, wanted = (row.idx, row.label, row.eps), (first.idx, first.label, plain(ball.eps))
+    idx, label, eps = wanted
+    return None if found == wanted else f"image {idx} of class {label} at eps {eps} should stand here"
+
+
+def _contradiction(row: AttackRow, ball: Ball, n: int, classes: int) -> str | None:
+    """What a line says that cannot be, whatever its votes are."""
+    for name, counts in (("clean_counts", row.clean_counts), ("counts", row.counts)):
+        if (len(counts), sum(counts)) != (classes, n):
+            return f"{name} should be {classes} numbers with sum {n}"
+    if row.n != n:
+        return f"n is {row.n}, should be {n}"
+    if row.size > ball.limit:
+        return f"size is {row.size}, but eps {row.eps} allows {ball.limit}"
+    right = norm_text(ball, row.size)
+    return None if row.norm == right else f"norm is {row.norm}, but size says {right}"
 
 
 def elapsed(seconds: float) -> str:
