@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,11 +22,12 @@ import pytest
 from layers import network, scores_of
 
 from intrs import zoo
-from intrs.adaptive import SpendingRule, Stage, Stages, UnionRule
+from intrs.adaptive import GIVE_UP, LONGEST_PLAN, SpendingRule, Stage, Stages, UnionRule
 from intrs.adaptive.boundary import P_ONE, binomial_law, boundary
 from intrs.adaptive.looks import CLOSE, RESERVE, WIDE, schedule
 from intrs.adaptive.rule import KEPT, Rule
-from intrs.adaptive.tables import STEP, least_probability, make_tables, squared
+from intrs.adaptive.stages import MOST_RADII, MOST_STAGES
+from intrs.adaptive.tables import STEP, least_probability, looks_of, make_tables, squared
 from intrs.certificate import Abstained, Certified, Certifier, lower_bound
 from intrs.data import open_data
 from intrs.errors import IntrsError
@@ -263,6 +265,17 @@ def test_probabilities_suffice_and_are_the_least() -> None:
         assert fewer is None or fewer < squared(threshold.radius)
 
 
+def test_looks_are_known_before_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so is about what the tables take: no radius is counted that no votes could certify."""
+    monkeypatch.setattr("intrs.adaptive.rule.make_tables", lambda *_: pytest.fail("tables were made"))
+    rule = Stages.of(10**8, (100,)).rules(replace(SMALL, n=10**8))[-1]
+    assert rule.schedule == looks_of(rule.certifier, rule.caps)
+    largest = math.sqrt(rule.certifier.largest() or 0) / 255
+    radii = rule.terms(1) / len(rule.schedule.looks) / 10**4
+    assert largest / 0.05 < radii < largest / 0.05 + 3
+    assert rule.terms(1000) == rule.terms(1)
+
+
 def test_rejecting() -> None:
     """Giving up is certain where a radius is out of reach, never where it is accepted, and as rare as was asked."""
     rule = spending(Certifier(NOISE, 48, 400, ALPHA), (*RADII, Fraction(3)))
@@ -471,10 +484,35 @@ def test_a_precision_is_kept() -> None:
         Stages.of(1000, (".25", "0", "1/3")),
         Stages.of(1000, precision="1%"),
         Stages.of(1000, (".25",), give_up="0.1").extended(Stage(4000, (Fraction(1, 4), Fraction(1, 2)))),
+        Stages.of(1000, (1 / 300, "0.1234567890123456789"), give_up="1e-20"),
+        Stages.of(1000, precision=1 / 300),
     ],
 )
 def test_stages_as_text(plan: Stages) -> None:
     assert Stages.parse(str(plan)) == plan
+
+
+def test_the_longest_stages_as_text() -> None:
+    """As many as there may be, of as many radii as there may be, with as many digits."""
+    radii = tuple(Fraction(10**35 + k, 10**36 - 1) for k in range(MOST_RADII - 1))
+    plan = Stages.of(10, radii, give_up=Fraction(1, 10**35))
+    for _ in range(MOST_STAGES - 1):
+        plan = plan.extended(Stage(10, radii if plan.last.radii != radii else (*radii, Fraction(1, 4)), GIVE_UP))
+    assert len(plan.stages) == MOST_STAGES
+    assert 100_000 < len(str(plan)) < LONGEST_PLAN
+    assert Stages.parse(str(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"radii": ("1e-40",)}, {"radii": (f"0.{'3' * 37}",)}, {"precision": "1e-40"},
+     {"radii": ("1/4",), "give_up": "1e-40"}],
+)  # fmt: skip
+def test_numbers_with_more_digits_than_can_be_read_are_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(IntrsError, match="numbers of at most 36 digits"):
+        Stages.of(1000, **asked)
+    with pytest.raises(IntrsError, match="at most 100,000,000 is possible"):
+        Stages.of(10**9, ("1/4",))
 
 
 @pytest.mark.parametrize(

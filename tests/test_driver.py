@@ -340,6 +340,8 @@ def test_stopping_waits_for_the_threads(tmp_path: Path, monkeypatch: pytest.Monk
 class Slow(Unreliable):
     """Two machines; the second answer to a unit comes much later, and is wrong if asked. Counts who was asked."""
 
+    places = frozenset("ab")
+
     def __init__(self, given: Job, *, wrong: bool = False) -> None:
         super().__init__(given, 1, wrong=wrong, loss=0.0)
         self.slots = 4
@@ -366,6 +368,61 @@ def test_all_units_on_two_machines(tmp_path: Path) -> None:
         work(given, writer, lambda _: None, engine, Fraction(1))
     assert all(places == ["a", "b"] for places in engine.asked.values())
     assert lines(tmp_path / "r.tsv") == alone(given)
+
+
+class Hung(Engine):
+    """One machine hangs on its first unit, and the other one counts that unit wrongly, as often as it is asked."""
+
+    is_remote, slots = True, 4
+
+    def __init__(self, given: Job, *places: str) -> None:
+        self.places = frozenset(places)
+        self._voter = given.voter
+        self._first: tuple[int, int] | None = None
+
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
+        made = Reply(next((place for place in sorted(self.places) if place not in avoid), "b"))
+        if self._first is None and made.place == "a":
+            self._first = unit.key
+            return made
+        counted = count_unit(self._voter, unit)
+        if made.place == "b" and unit.key == self._first:
+            votes = replace(counted.votes, counts=(counted.votes.count, *[0] * (len(counted.votes.counts) - 1)))
+            counted = replace(counted, votes=votes)
+        made.set_result(counted)
+        return made
+
+    def close(self) -> None:
+        pass
+
+
+def test_two_answers_of_one_machine_are_not_those_of_two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The late copy goes to the machine that has not answered, though it was asked before."""
+    monkeypatch.setattr(desk, "LEAST_LATE", 0.01)
+    given = job()
+    with (
+        pytest.raises(ResultsError, match="two workers disagree"),
+        results.create(tmp_path / "r.tsv", given.run) as writer,
+    ):
+        work(given, writer, engine=Hung(given, "a", "b"), twice=Fraction(1))
+    assert not lines(tmp_path / "r.tsv")
+
+
+def test_where_there_is_one_machine_it_may_answer_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """But not while another one is known; that one is waited for, and not for ever."""
+    given = job()
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, engine=Hung(given, "b"), twice=Fraction(1))
+    assert lines(tmp_path / "r.tsv") == alone(given)
+    monkeypatch.setattr(desk, "MOST_LOST", 3)
+    engine = Hung(given, "b")
+    engine.places = frozenset(("b", "gone"))
+    monkeypatch.setattr(engine, "submit", lambda unit, _: Hung.submit(engine, unit, {"gone"}))
+    with (
+        pytest.raises(IntrsError, match="were lost 3 times: only one of several machines answers"),
+        results.create(tmp_path / "s.tsv", given.run) as writer,
+    ):
+        work(given, writer, engine=engine, twice=Fraction(1))
 
 
 def test_what_is_counted_twice_is_not_written_before_both_agree(tmp_path: Path) -> None:

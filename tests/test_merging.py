@@ -13,9 +13,10 @@ from tiny_model import save_images, save_model
 import intrs
 from intrs import driver, results
 from intrs.cli.start import main
-from intrs.results import UnfinishedError
+from intrs.results import UnfinishedError, merging
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -168,6 +169,24 @@ def test_a_description_of_very_many_images_takes_no_memory(here: Path) -> None:
     finally:
         tracemalloc.stop()
     assert len(error.value.missing) == 10_000
+
+
+def test_lines_are_counted_once_for_all_shards() -> None:
+    """There may be a million, and each of them would go through all lines."""
+
+    class Once(dict[int, Any]):
+        counted = 0
+
+        def __iter__(self) -> Iterator[int]:
+            self.counted += 1
+            return super().__iter__()
+
+    rows, places = Once(dict.fromkeys((0, 3, 6, 9, 12))), range(0, 30, 3)
+    found = [(each.shard, each.images) for each in merging._missing_shards(places, rows, {2}, 4, "images")]
+    assert found == [("1/4", 1), ("3/4", 1), ("4/4", 1)]
+    found = [(each.shard, each.images) for each in merging._missing_shards(places, rows, {2}, 3, "samples")]
+    assert found == [("1/3:samples", 5), ("3/3:samples", 5)]
+    assert rows.counted == 2
 
 
 def test_what_is_missing_is_said_with_the_commands_that_make_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -298,6 +298,20 @@ def test_how_many_units_a_node_has(workers: engine.Workers, units: dict[str, int
     assert set(places[:2]) == set(units), "few units are spread over all nodes"
 
 
+def test_a_unit_for_which_there_is_no_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last node may go away between two looks; the desk hands the unit out again when there is another one."""
+    monkeypatch.setattr(engine, "_imported", Idle)
+    job = open_job(Certify(model="tiny.onnx", data="tiny.npz", seed=7, n=300))
+    made = engine.RayEngine(job.voter, "core")
+    assert made.slots
+    assert made.places == {ONE, THREE}
+    made._bench(ONE)
+    assert made.places == {ONE, THREE}, "it may still be there"
+    made._settle([])
+    answer = made.submit(Unit(job.data.images[0], 0, 0, 64))
+    assert isinstance(answer.exception(timeout=0), LostError)
+
+
 @pytest.mark.parametrize("seconds", [4, 60])
 def test_a_keeper_ends_all_that_was_started(seconds: int) -> None:
     """When time is up, or whoever started it is gone: also a process that left its parent and its session."""

@@ -41,7 +41,7 @@ from intrs.noise import Noise
 from intrs.reports import curves
 from intrs.reports import page as page_module
 from intrs.reports.provenance import repeat
-from intrs.reports.runs import open_runs, paper, paper_curves, table_radii
+from intrs.reports.runs import curve, open_runs, paper, paper_curves, table_radii
 from intrs.reports.tables import text
 from intrs.reports.words import assumptions, cautions, findings, headline, meaning, votes_are_estimates
 from intrs.request import REQUESTS
@@ -481,8 +481,8 @@ def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(folder)
     path, again, page = (str(tmp_path / name) for name in ("a.tsv", "again.tsv", "a.html"))
     command = ["certify", "tiny.onnx", "tiny.npz", "--seed", "7", "--adaptive", "--max", "6", "--out", path]
-    assert main([*command, "--n", "300", "--radii", "0.1"]) == 0
-    assert main([*command, "--n", "600", "--radii", "0.1,0.25", "--resume"]) == 0
+    assert main([*command, "--n", "300", "--radii", "0,0.1"]) == 0
+    assert main([*command, "--n", "600", "--radii", "0,0.1,0.25", "--resume"]) == 0
     run, rows = results.read(tmp_path / "a.tsv")
     lines = repeat(run, Path(again)).splitlines()
     assert len(lines) == 2
@@ -497,6 +497,36 @@ def test_an_extended_adaptive_run(folder: Path, tmp_path: Path, monkeypatch: pyt
     check_numbers(found, 0, tmp_path / "a.tsv")
     assert f"≤ 600, mean {np.mean([row.n for row in rows]):,.0f}" in found.text
     assert "Adaptive runs stop sampling" in found.text
+
+
+def test_an_adaptive_run_has_shares_at_the_radii_that_it_was_asked_for(tmp_path: Path) -> None:
+    """At 1/4 it would show too little, because an image for which 1/2 was given up might still reach it."""
+    rows = [_adaptive(row, 100) for row in ROWS]
+    write(tmp_path / "a.tsv", rows, with_fields(RUN, adaptive="n=100 radii=1/2,4/5 give_up=1/2"))
+    write(tmp_path / "b.tsv", ROWS)
+    one, both = open_runs([tmp_path / "a.tsv"]), open_runs([tmp_path / "a.tsv", tmp_path / "b.tsv"], ["A", "B"])
+    assert table_radii(one) == [Fraction(1, 2), Fraction(4, 5)]
+    assert table_radii(both) == [Fraction(r) for r in ("0", "1/4", "1/2", "3/4", "4/5", "1")]
+    found = Page(page_module.page(both))
+    shown = {cell["data-radius"] for cell in found.cells if cell["data-metric"] == "at" and not cell["run"]}
+    assert shown == {"0.5", "0.8"}
+    assert [cell["run"] for cell in found.cells if cell["data-metric"] == "cp"] == [1]
+    assert {c["value"] for c in found.cells if not c["run"] and c["measure"] == "answered"} == {"–"}
+    assert headline(one) == "1 of 4 images keeps its correct class under every perturbation within radius 0.5."
+    assert findings(one[0]).startswith("For 1 of 4 images (25.0 %) the class is correct and holds to radius 0.5 or")
+    assert "A 25.0 % of 4 images are classified correctly and certified to radius 0.5 or more." in found.text
+    assert "at others they would come out too low" in found.text
+
+
+def test_the_curve_of_an_adaptive_run_is_that_of_the_radii_that_it_was_asked_for(tmp_path: Path) -> None:
+    """Between two of them the share at the right one holds; beyond the last nothing is known."""
+    rows = [_adaptive(row, 100) for row in ROWS]
+    write(tmp_path / "a.tsv", rows, with_fields(RUN, adaptive="n=100 radii=0,1/2,4/5 give_up=1/2"))
+    (entry,) = open_runs([tmp_path / "a.tsv"])
+    found = [share.part for share in curve(entry, "certified", Fraction(1, 10))]
+    assert found == [entry.results.certified(r).part for r in ("0", *["0.5"] * 5, *["0.8"] * 3)]
+    (fixed,) = open_runs([write(tmp_path / "b.tsv", ROWS)])
+    assert len(curve(fixed, "certified", Fraction(1, 10))) == 12
 
 
 def test_provenance(folder: Path) -> None:

@@ -17,7 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from runs import described, with_fields
 
-from intrs import metrics, plot, results
+from intrs import metrics, plot, report, results, verify
 from intrs.certificate import Abstained, Certified
 from intrs.errors import IntrsError, ResultsError
 from intrs.noise import Noise
@@ -612,6 +612,105 @@ def test_files_of_earlier_versions_are_compared_with_themselves(tmp_path: Path) 
     results.check_rows(tmp_path, RUN, [judged(0, radius_sq=65025, radius="1.000000")])
     with pytest.raises(ResultsError, match="its votes select class 1"):
         results.check_rows(tmp_path, RUN, [judged(0, predict=0, correct=0)])
+
+
+# --- What a file may cost --------------------------------------------------------------------------------------------
+
+MANY = 10**8
+COSTLY = {"noise": "rounded", "sigma": "4", "n": MANY, "dimension": 3072, "classes": 2}
+ALL_RADII = {"adaptive": f"n={MANY} radii=100 give_up=7/10"}
+
+
+def stopped(n: int) -> Row:
+    """A line of an adaptive run that claims very many samples."""
+    counts = (n // 5, n - n // 5)
+    return replace(ROWS[0], n=n, counts=counts, votes=counts[1], look=0, rule="spending-" + "0" * 16)
+
+
+@pytest.fixture
+def _no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intrs.adaptive.rule.make_tables", lambda *_: pytest.fail("tables were made"))
+
+
+@pytest.mark.usefixtures("_no_tables")
+def test_what_would_take_very_long_to_judge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line may claim hundreds of radii for 10^8 samples, of which the tables take hours."""
+    path = write(tmp_path / "r.tsv", [stopped(MANY)], with_fields(RUN, **COSTLY, **ALL_RADII))
+    for reader in (metrics.read, verify, plot, report, lambda path: results.merge([path])):
+        with pytest.raises(ResultsError, match=r"up to 100,000,000 samples would take about \d\d minutes, and anyone"):
+            reader(path)
+    monkeypatch.setenv("INTRS_READ_MINUTES", "60")
+    with pytest.raises(pytest.fail.Exception, match="tables were made"):
+        metrics.read(path)
+    monkeypatch.setenv("INTRS_READ_MINUTES", "long")
+    with pytest.raises(IntrsError, match="INTRS_READ_MINUTES: expected a positive integer"):
+        metrics.read(path)
+
+
+@pytest.mark.usefixtures("_no_tables")
+def test_samples_at_no_look_are_refused_before_tables_are_made(tmp_path: Path) -> None:
+    few = ALL_RADII | {"adaptive": f"n={MANY} radii=1/4 give_up=7/10"}
+    path = write(tmp_path / "r.tsv", [stopped(MANY - 5)], with_fields(RUN, **COSTLY, **few))
+    with pytest.raises(ResultsError, match="line 2: counts should be 2 numbers with sum the samples at a look"):
+        metrics.read(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        ({"n": MANY, "form": "two"}, 20), ({"n": 10**7, "form": "two"}, 10_000), ({"n": 10**5}, 10**7),
+        ({"n": 10**6, "adaptive": f"n=1000000 radii={','.join(map(str, range(1, 11)))} give_up=7/10"}, 10_000),
+        ({"n": 10**6, "adaptive": "n=1000000 precision=1/100"}, 10_000),
+        ({"n": MANY, "sigma": "1/4", "adaptive": f"n={MANY} radii=0,1/4,1/2,3/4,1,5/4 give_up=7/10"}, 1),
+        ({"n": MANY, "command": "predict", "bound": "", "form": "", "n0": 0}, 1000),
+    ],
+)  # fmt: skip
+def test_what_runs_are_like_is_not_refused(tmp_path: Path, fields: dict[str, Any], lines: int) -> None:
+    results.check_effort(tmp_path, with_fields(RUN, **COSTLY | fields), lines)
+
+
+@pytest.mark.parametrize("fields", [{"form": "two"}, {"adaptive": f"n={MANY} precision=1/100"}])
+def test_many_lines_of_very_many_samples_are_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+    with pytest.raises(ResultsError, match="to judge its lines again"):
+        results.check_effort(tmp_path, with_fields(RUN, **COSTLY | fields), 2000)
+
+
+def test_a_part_of_the_samples_has_no_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    results.write_run(path, with_fields(RUN, shard="2/2:samples"))
+    for reader in (results.read, metrics.read, verify, lambda path: results.merge([path])):
+        with pytest.raises(ResultsError, match="a part of each image's samples, 2/2:samples, which has votes only"):
+            reader(path)
+
+
+@pytest.mark.parametrize("shard", ["1/5", "5/1000000", "1/101:samples"])
+def test_more_parts_than_there_is_to_divide(tmp_path: Path, shard: str) -> None:
+    """No run begins so, because some parts would be empty; of 4 images with 100 samples there are not so many."""
+    path = write(tmp_path / "r.tsv", ROWS)
+    sidecar = results.sidecar_path(path)
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"shard": shard}))
+    with pytest.raises(ResultsError, match="field 'shard' is of more parts than there is to divide"):
+        results.read(path)
+
+
+@pytest.mark.parametrize("fields", [{"mean": "0" * 20_000}, {"data": tuple(f"{k}" * 9000 for k in range(100))}])
+def test_nothing_is_written_that_could_not_be_read(tmp_path: Path, fields: dict[str, Any]) -> None:
+    path = write(tmp_path / "r.tsv", ROWS)
+    before = results.sidecar_path(path).read_bytes()
+    with pytest.raises(ResultsError, match=r"r\.tsv\.json: these settings could not be read again"):
+        results.create(path, replace(RUN, request=replace(RUN.request, **fields)), overwrite=True)
+    assert results.sidecar_path(path).read_bytes() == before
+    assert results.read(path) == (RUN, ROWS)
+
+
+def test_a_run_with_radii_of_many_digits_is_read_back(tmp_path: Path) -> None:
+    """Also when it was extended, so that its stages are longer than any other text of a description."""
+    radii = [f"{10**30 + k}/{10**31 + 7}" for k in range(100)]
+    one = f"n=100 radii={','.join(radii)} give_up=1/2"
+    run = with_fields(RUN, adaptive="; ".join([one, one.replace("1/2", "1/3"), one]))
+    assert len(str(run.stages)) > 10_000
+    path = write(tmp_path / "r.tsv", [], run)
+    assert results.read(path) == (run, [])
 
 
 WORDS = [{"bound": "best"}, {"form": "three"}, {"pixels": "hsv"}, {"split": "mine"}, {"kernels": "\x1b"}]

@@ -136,6 +136,7 @@ def open_verification(
     run, rows = results.read(path)
     if not rows:
         raise ResultsError(f"{path}: it has 0 lines of results, so there is nothing to verify")
+    results.check_effort(path, run, len(rows))
     opened = _open_model(path, run, model)
     found, data_moved = _open_data(path, run, data), data is not None
     request = replace(run.request, threads=parse_count(threads, "threads", 0), kernels=kernels)

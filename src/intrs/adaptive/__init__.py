@@ -5,6 +5,6 @@ boundaries of all radii, when to stop, and what was asked for.
 """
 
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule, next_look
-from intrs.adaptive.stages import GIVE_UP, Stage, Stages, stages_of
+from intrs.adaptive.stages import GIVE_UP, LONGEST_PLAN, Stage, Stages, stages_of
 
-__all__ = ["GIVE_UP", "Rule", "SpendingRule", "Stage", "Stages", "UnionRule", "next_look", "stages_of"]
+__all__ = ["GIVE_UP", "LONGEST_PLAN", "Rule", "SpendingRule", "Stage", "Stages", "UnionRule", "next_look", "stages_of"]

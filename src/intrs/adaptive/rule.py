@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
+from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
 from intrs.adaptive.looks import WIDE, Schedule, schedule
-from intrs.adaptive.tables import RuleTables, make_tables, squared
+from intrs.adaptive.tables import RuleTables, ascending, levels, looks_of, make_tables, squared
 from intrs.certificate import Abstained, Certified, Certifier, lower_bound, runner_up, upper_bound
 from intrs.errors import SettingsError
 from intrs.exact import plain
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KEPT = Fraction(4, 5)  # of the union rule's alpha up to a cap, for the look at the cap
 DOUBT = Fraction(1, 20)  # the union rule gives a radius up if a confidence bound of this level puts it out of reach
 DOUBT_OF_REACH = Fraction(1, 1000)  # and takes a bound of this level for what is in reach of a precision
+BOUNDS_OF_LINE = 12  # confidence bounds, about, that judging a line by the union rule takes
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +52,10 @@ class Rule(ByFields, ABC):
     @abstractmethod
     def name(self) -> str:
         """The kind of rule and a digest of all that it decides by: a column of results."""
+
+    @abstractmethod
+    def terms(self, lines: int) -> int:
+        """About how many terms of binomial laws are to be computed to judge the votes of so many images."""
 
     @abstractmethod
     def stops(self, look: int, votes: int, rest: int) -> bool:
@@ -125,10 +130,19 @@ class SpendingRule(Rule):
         """The integers that decide."""
         return make_tables(self.certifier, self.caps, self.declared, max(self.radii))
 
-    @property
+    @cached_property
     def schedule(self) -> Schedule:
         """The looks."""
-        return self.tables.schedule
+        return looks_of(self.certifier, self.caps)
+
+    def terms(self, lines: int) -> int:
+        """Those of the tables, however many lines there are: of accepting every radius, of rejecting those asked for.
+
+        No table is made of radii that not even votes which are all alike would certify.
+        """
+        reach = self.certifier.largest() or 0
+        radii = [radius for radius in ascending(self.declared, max(self.radii)) if squared(radius) <= reach]
+        return (len(radii) + len(self.radii)) * len(self.schedule.looks) * isqrt(self.caps[-1])
 
     @cached_property
     def name(self) -> str:
@@ -170,8 +184,11 @@ class UnionRule(Rule):
     @cached_property
     def schedule(self) -> Schedule:
         """The looks, farther apart than those of the other rule: here each one costs."""
-        c = self.certifier
-        return schedule(self.caps, [c.alpha - c.noise.tau(cap, c.dimension) for cap in self.caps], WIDE, KEPT)
+        return schedule(self.caps, levels(self.certifier, self.caps), WIDE, KEPT)
+
+    def terms(self, lines: int) -> int:
+        """Those of the confidence bounds of every line."""
+        return lines * BOUNDS_OF_LINE * isqrt(self.caps[-1])
 
     @cached_property
     def name(self) -> str:

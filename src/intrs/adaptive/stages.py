@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from intrs.adaptive.rule import Rule, SpendingRule, UnionRule
 from intrs.adaptive.tables import STEP, squared
+from intrs.certificate import parse_samples
 from intrs.errors import IntrsError, SettingsError
-from intrs.exact import Count, Number, parse_count, parse_fraction, parse_percent, plain
+from intrs.exact import Count, Number, parse_fraction, parse_percent, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 GIVE_UP = Fraction(7, 10)
 MOST_RADII, MOST_STAGES, LARGEST_RADIUS = 100, 20, 100
 MOST_QUARTERS = 40  # radii that an adaptive run decides if none are given
-NUMBER = r"\d{1,18}(?:/\d{1,18})?"
+NUMBER = r"\d{1,36}(?:/\d{1,36})?"  # every float that is not tiny is such a number
+LONGEST_PLAN = 2**18  # characters of stages as text: more than MOST_STAGES of them with MOST_RADII have
 TEXT = re.compile(rf"n=(\d{{1,9}}) (?:radii=({NUMBER}(?:,{NUMBER})*) give_up=({NUMBER})|precision=({NUMBER}))")
 
 
@@ -35,7 +37,7 @@ class Stage:
     precision: Fraction | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", parse_count(self.n, "n, the number of samples"))
+        object.__setattr__(self, "n", parse_samples(self.n))
         if bool(self.radii) == (self.precision is not None):
             raise SettingsError("an adaptive run decides radii or reaches a precision: ask for one of the two")
         if self.precision is not None and not 0 < self.precision < 1:
@@ -46,6 +48,11 @@ class Stage:
             raise SettingsError(f"a radius must lie between 0 and {LARGEST_RADIUS}, got {plain(outside[0])}")
         if not 0 <= self.give_up < 1:
             raise SettingsError(f"the probability of giving up must be at least 0 and below 1, got {self.give_up}")
+        numbers = map(str, (*self.radii, self.give_up, self.precision or 0))
+        if long := [number for number in numbers if not re.fullmatch(NUMBER, number)]:  # which could not be read again
+            raise SettingsError(
+                f"an adaptive run takes numbers of at most 36 digits, such as 0.125 or 1/3; got {long[0]}"
+            )
 
     def __repr__(self) -> str:
         return f"Stage({str(self)!r})"

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import count, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from intrs.adaptive.boundary import P_ONE, boundary
@@ -94,16 +94,15 @@ def make_tables(
     The certifier's n is the last cap. declared: radii beside the multiples of STEP. The table of a radius does not
     depend on larger ones, nor up to a cap on the caps after it.
     """
-    levels = [certifier.alpha - certifier.noise.tau(cap, certifier.dimension) for cap in caps]
-    planned = schedule(caps, levels, CLOSE)
+    planned, level = looks_of(certifier, caps), levels(certifier, caps[:1])[0]
     thresholds: list[Threshold] = []
     raw: Sequence[int] | None = None
-    for radius in takewhile(lambda radius: radius <= largest, _ascending(declared)):
+    for radius in ascending(declared, largest):
         p = least_probability(certifier, squared(radius))
         if p is None:
             break
         radius_sq = certifier.radius_sq_at(Fraction(p, P_ONE)) or 0  # as asked, or a little more
-        made = boundary(p, planned.looks, planned.spent, raw, levels[0])
+        made = boundary(p, planned.looks, planned.spent, raw, level)
         raw = made.accept
         if all(votes > n for votes, n in zip(raw, planned.looks, strict=True)):
             break
@@ -111,10 +110,21 @@ def make_tables(
     return RuleTables(certifier, planned, tuple(thresholds))
 
 
-def _ascending(declared: Sequence[Fraction]) -> Iterator[Fraction]:
-    """0, STEP, 2 STEP, ... without end, and what was declared in its place."""
-    for k in count():
-        yield from sorted({STEP * k, *(r for r in declared if STEP * k <= r < STEP * (k + 1))})
+def levels(certifier: Certifier, caps: Sequence[int]) -> list[Fraction]:
+    """What the noise table's error leaves of alpha, up to each cap."""
+    return [certifier.alpha - certifier.noise.tau(cap, certifier.dimension) for cap in caps]
+
+
+def looks_of(certifier: Certifier, caps: Sequence[int]) -> Schedule:
+    """The looks of the tables, which are known long before the tables are made."""
+    return schedule(caps, levels(certifier, caps), CLOSE)
+
+
+def ascending(declared: Sequence[Fraction], largest: Fraction) -> Iterator[Fraction]:
+    """0, STEP, 2 STEP, ... up to the largest, and what was declared in its place."""
+    for k in range(largest // STEP + 1):
+        near = (r for r in declared if STEP * k <= r < STEP * (k + 1))
+        yield from (r for r in sorted({STEP * k, *near}) if r <= largest)
 
 
 def squared(radius: Fraction) -> int:

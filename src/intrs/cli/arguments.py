@@ -141,9 +141,10 @@ The same command continues what was interrupted; --overwrite begins anew.
 Completion of commands and options: eval "$(intrs --completion bash)"
 
 Environment:
-  INTRS_DATA       where data sets are stored
-  INTRS_KERNELS    the kernel set to use, instead of the fastest
-  RAY_ADDRESS      the cluster that --ray joins"""
+  INTRS_DATA            where data sets are stored
+  INTRS_KERNELS         the kernel set to use, instead of the fastest
+  INTRS_READ_MINUTES    for judging one results file again (1)
+  RAY_ADDRESS           the cluster that --ray joins"""
 
 
 class Program(Parser):

@@ -197,7 +197,8 @@ def summarise(found: Results, names: Sequence[str] = ()) -> None:
         return
     part, whole = found.answered().part, len(found)
     answered = f"{share(part, whole)} ({part:,} of {images_of(whole)}"
-    say(f"CP, the certified percentage: {answered} answered)" if found.has_radii else f"answered: {answered})")
+    is_cp = found.has_radii and found.was_asked(0)
+    say(f"CP, the certified percentage: {answered} answered)" if is_cp else f"answered: {answered})")
     say(f"abstentions: {whole - part:,}" + (" (the votes were too divided)" if part < whole else ""))
     if found.run.stages and found.rows:
         _saved(found.rows, found.run.request.n)
@@ -222,8 +223,8 @@ def _accuracy(found: Results) -> None:
     made = table("radius", "correct", "of all images", "of the answered")
     for radius in found.radii():
         of_all, of_answered = found.certified_accuracy(radius), found.certified_accuracy(radius, "answered")
-        shares = share(of_all.part, of_all.whole), share(of_answered.part, of_answered.whole)
-        made.add_row(_radius(radius), f"{of_all.part:,}", *shares)
+        answered = share(of_answered.part, of_answered.whole) if found.was_asked(0) else "-"
+        made.add_row(_radius(radius), f"{of_all.part:,}", share(of_all.part, of_all.whole), answered)
     print_table(made)
     say("Of all images: as the field reports it. Of the answered: the paper's formula.")
 

@@ -44,7 +44,13 @@ class _Task(Generic[T]):
     lost: int = 0
     first: Counted | None = None
     answers: int = 0
-    places: set[str] = field(default_factory=set)  # that were asked
+    asked: set[str] = field(default_factory=set)  # places that were given it
+    answered: set[str] = field(default_factory=set)  # places whose answer counts
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all answers are there."""
+        return self.answers == self.wanted
 
     @property
     def is_missing(self) -> bool:
@@ -55,7 +61,8 @@ class _Task(Generic[T]):
 class Desk(Generic[T]):
     """Hands units of images out and takes answers in.
 
-    The first answer to a unit counts; a unit that is to be counted twice is answered when both answers are there.
+    The first answer to a unit counts; a unit that is to be counted twice is answered when two places have answered, or
+    the only one that there is has answered twice.
     """
 
     def __init__(self, engine: Engine, twice: Fraction = Fraction(0)) -> None:
@@ -102,9 +109,11 @@ class Desk(Generic[T]):
             return
 
     def _submit(self, task: _Task[T]) -> None:
-        answer = self._engine.submit(task.unit, task.places)
+        """Give a copy to a place that was not asked yet; if there is none, to one that has not answered."""
+        avoid = task.answered if self._engine.places <= task.asked else task.asked
+        answer = self._engine.submit(task.unit, avoid)
         task.out, task.since = task.out + 1, time.monotonic()
-        task.places.add(answer.place)
+        task.asked.add(answer.place)
         self._out[answer] = task
         answer.add_done_callback(self._came.put)  # type: ignore[arg-type]
 
@@ -117,7 +126,7 @@ class Desk(Generic[T]):
         late = [
             task
             for task in tasks
-            if task.answers < task.wanted
+            if not task.is_answered
             and task.out < MOST_OUT
             and now - task.since > max(LATE * usual * task.unit.count, LEAST_LATE)
         ]
@@ -135,8 +144,14 @@ class Desk(Generic[T]):
         self._took.append((time.monotonic() - task.since) / max(task.unit.count, 1))
         counted = answer.result()
         _check_agreement(task.first, counted, task.unit)
+        if task.is_answered:  # a copy that was late
+            return None
+        if answer.place in task.answered and self._engine.places - task.answered:
+            self._lose(task, LostError("only one of several machines answers"))
+            return None
         task.first, task.answers = task.first or counted, task.answers + 1
-        return (task.image, task.first) if task.answers == task.wanted else None
+        task.answered.add(answer.place)
+        return (task.image, task.first) if task.is_answered else None
 
     def _lose(self, task: _Task[T], error: LostError) -> None:
         if not task.is_missing:

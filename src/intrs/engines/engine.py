@@ -33,6 +33,7 @@ class Engine(ABC):
     slots: int  # units that it works on at once; may change while it runs, down to none
     threads = 1  # that share a unit
     is_remote = False  # whether units can be lost or late, so that they are handed out again
+    places: AbstractSet[str] = frozenset()  # the machines that it knows, by the names that its replies have
 
     @abstractmethod
     def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:

@@ -114,6 +114,8 @@ class RayEngine(Engine):
     def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
         """Count a unit on a node that has a free slot; not on those to avoid, if there are others."""
         node = self._choose(avoid)
+        if node is None:
+            return _nowhere()
         threads = 1 if self._workers == "core" else node.processors
         if node not in self._tasks:
             strategy = self._affinity(node.name, soft=False)
@@ -124,6 +126,13 @@ class RayEngine(Engine):
         self._refs[ref] = None
         ref.future().add_done_callback(lambda made: self._hear(ref, made, answer))
         return answer
+
+    @property
+    def places(self) -> AbstractSet[str]:  # type: ignore[override]
+        """The nodes, among them those that get nothing at the moment."""
+        with self._lock:
+            now = time.monotonic()
+            return self._nodes.keys() | {name for name, until in self._benched.items() if until > now}
 
     def note(self) -> str:
         """How many nodes and workers there are."""
@@ -140,9 +149,11 @@ class RayEngine(Engine):
 
     # --- Nodes -------------------------------------------------------------------------------------------------------
 
-    def _choose(self, avoid: AbstractSet[str]) -> _Node:
-        """Take a free slot; if there is none, whichever node has the least to do."""
+    def _choose(self, avoid: AbstractSet[str]) -> _Node | None:
+        """Take a free slot; if there is none, whichever node has the least to do. None if there is no node."""
         with self._lock:
+            if not self._nodes:
+                return None
             for _ in range(len(self._places)):
                 name = self._places.popleft()
                 if name not in avoid:
@@ -212,6 +223,13 @@ class RayEngine(Engine):
             answer.set_result(made.result())
         else:
             answer.set_exception(error)
+
+
+def _nowhere() -> Reply:
+    """The reply to a unit for which there is no node: lost at once, so that it is handed out again."""
+    answer = Reply()
+    answer.set_exception(LostError("no node of the cluster has a processor for tasks at the moment"))
+    return answer
 
 
 _KEPT: dict[tuple[str, int], Voter] = {}  # of this worker process, by digest and number of threads

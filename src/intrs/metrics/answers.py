@@ -173,12 +173,16 @@ class Results:
         """The radii that an adaptive run was asked to decide; none if it was not, or every image got n samples."""
         return self.run.stages.last.radii if self.run and self.run.stages else ()
 
-    def was_asked(self, radius: Fraction) -> bool:
-        """Whether a share at this radius is what the samples could show: adaptive runs stop at what they were asked."""
-        return not self.asked or radius <= max(self.asked)
+    def was_asked(self, radius: Number) -> bool:
+        """Whether a share at this radius is what n samples show, and not less.
+
+        An adaptive run stops when the radii that it was asked for are decided. Where one of them was given up, a
+        smaller one is still open, so that the share at any other radius comes out too low.
+        """
+        return not self.asked or _exact(radius) in self.asked
 
     def answered(self) -> Share:
-        """The certified percentage, CP: images that got an answer."""
+        """The certified percentage, CP: images that got an answer. Too low if an adaptive run was not asked for 0."""
         return self.certified(Fraction(0))
 
     def abstained(self) -> Share:
@@ -193,7 +197,8 @@ class Results:
         """Images classified correctly and certified at this radius or more.
 
         0.25, "0.25", "1/4" and Fraction(1, 4) are the same radius. The share of all images is what the field reports;
-        the share of the answered ones is the paper's formula.
+        the share of the answered ones is the paper's formula. Of an adaptive run it is too low at radii that were not
+        asked for, as `was_asked` says.
         """
         if not self.has_radii and _exact(radius) > 0:
             raise ResultsError(f"{self.source}: these are predictions, which have no radius; ask for radius 0")

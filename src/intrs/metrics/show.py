@@ -32,6 +32,14 @@ def radii_up_to(largest: float) -> list[Fraction]:
     return [k * step for k in range(int(largest / step) + 1)]
 
 
+def table_radii(found: Results) -> list[Fraction]:
+    """The radii of a table: of an adaptive run those that it was asked for, every second or third if these are many."""
+    if not found.asked:
+        return radii_up_to(found.largest)
+    radii = found.radii()
+    return radii[:: -(-len(radii) // MOST_RADII)]
+
+
 def text(found: Results) -> str:
     """What was run, on how many images, and certified accuracy at a few radii."""
     lines = [_what(found), _images(found)]
@@ -107,19 +115,18 @@ def _short(name: str) -> str:
     return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 3]}..."
 
 
-def _shares(found: Results) -> dict[Fraction, Share | None]:
-    """Certified accuracy by radius; None where an adaptive run was not asked. Without labels, what is certified."""
-    radii = found.radii() if 0 < len(found.asked) <= MOST_RADII else radii_up_to(found.largest)
+def _shares(found: Results) -> dict[Fraction, Share]:
+    """Certified accuracy by radius. Without labels, what is certified."""
     measure = found.certified_accuracy if found.has_labels else found.certified
-    return {radius: measure(radius) if found.was_asked(radius) else None for radius in radii}
+    return {radius: measure(radius) for radius in table_radii(found)}
 
 
-def _value(share: Share | None) -> str:
-    return "-" if share is None or not share.whole else f"{share:.3f}"
+def _value(share: Share) -> str:
+    return f"{share:.3f}" if share.whole else "-"
 
 
-def _counts(share: Share | None) -> str:
-    if share is None or share.interval is None:
+def _counts(share: Share) -> str:
+    if share.interval is None:
         return ""
     low, high = share.interval
     return f"{share.part:,} of {share.whole:,}, {low:.3f} to {high:.3f}"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from intrs.errors import ResultsError, SettingsError
 from intrs.exact import plain, shown
-from intrs.metrics import Results, Share, check_comparable, join, read
-from intrs.metrics.show import radii_up_to
+from intrs.metrics import Results, Share, check_comparable, join, read, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,8 +127,13 @@ def _file_name(found: Results) -> str:
 
 
 def table_radii(entries: Sequence[Entry]) -> list[Fraction]:
-    """0, 0.25, 0.5, ... up to the largest radius that was certified; wider steps if these are many."""
-    return radii_up_to(max(entry.results.largest for entry in entries))
+    """0, 0.25, 0.5, ... up to the largest radius that was certified; wider steps if these are many.
+
+    Of adaptive runs those that they were asked for, too.
+    """
+    fixed = [entry.results.largest for entry in entries if not entry.results.asked]
+    asked = [show.table_radii(entry.results) for entry in entries if entry.results.asked]
+    return sorted({*(show.radii_up_to(max(fixed)) if fixed else ()), *chain.from_iterable(asked)})
 
 
 def curve_step(entries: Sequence[Entry]) -> Fraction:
@@ -137,8 +143,15 @@ def curve_step(entries: Sequence[Entry]) -> Fraction:
 
 
 def curve(entry: Entry, measure: Measure, step: Fraction) -> list[Share]:
-    """The measure at 0, step, 2 step, ... up to the first radius that nothing reaches."""
-    return [entry.measure(measure, k * step) for k in range(int(entry.results.largest / step) + 2)]
+    """The measure at 0, step, 2 step, ... up to the first radius that nothing reaches.
+
+    Of an adaptive run it is known at the radii that were asked for: it is that of the next of these, and ends with the
+    last.
+    """
+    radii = [k * step for k in range(int(entry.results.largest / step) + 2)]
+    if asked := sorted(entry.results.asked):
+        radii = [asked[bisect_left(asked, radius)] for radius in radii if radius <= asked[-1]]
+    return [entry.measure(measure, radius) for radius in radii]
 
 
 def points(shares: Sequence[Share]) -> dict[str, list[float]]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from intrs.exact import plain
+from intrs.metrics import Share
 from intrs.reports.runs import MEASURES, table_radii
 from intrs.reports.words import percent
 from intrs.text import printable
@@ -15,8 +16,8 @@ from intrs.text import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.metrics import Mean, Results, Share
-    from intrs.reports.runs import Entry
+    from intrs.metrics import Mean, Results
+    from intrs.reports.runs import Entry, Measure
 
 NOTHING = '<td class="none">–</td>'
 
@@ -50,7 +51,7 @@ def _line(number: int, entry: Entry, radii: Sequence[Fraction]) -> str:
         f'<td><span class="value">{plain(run.noise.sigma)}</span></td>' if run else NOTHING,
         f'<td class="words"><span class="value">{_samples(found)}</span></td>' if run else NOTHING,
         f'<td><span class="value">{images}</span></td>',
-        f'<td data-metric="cp">{share_html(found.answered())}</td>',
+        f'<td data-metric="cp">{share_html(found.answered())}</td>' if found.was_asked(0) else NOTHING,
         f'<td data-metric="plain">{share_html(votes)}</td>' if votes else NOTHING,
         *(_at(entry, radius) for radius in radii),
         _mean(found.average_radius() if found.has_radii else None, "acr"),
@@ -68,8 +69,14 @@ def _samples(found: Results) -> str:
 def _at(entry: Entry, radius: Fraction) -> str:
     if (radius and not entry.results.has_radii) or not entry.results.was_asked(radius):
         return NOTHING
-    shares = "".join(f'<span class="of-{m}">{share_html(entry.measure(m, radius))}</span>' for m in MEASURES)
+    shares = "".join(f'<span class="of-{m}">{share_html(_known(entry, m, radius))}</span>' for m in MEASURES)
     return f'<td data-metric="at" data-radius="{plain(radius)}">{shares}</td>'
+
+
+def _known(entry: Entry, measure: Measure, radius: Fraction) -> Share:
+    """A measure; of no images where it is not known how many would be answered, since that was not asked for."""
+    is_open = measure == "answered" and not entry.results.was_asked(0)
+    return Share(0, 0) if is_open else entry.measure(measure, radius)
 
 
 def share_html(share: Share) -> str:

@@ -43,10 +43,15 @@ def percent(share: Share) -> str:
 
 
 def headline_radius(found: Results) -> Fraction:
-    """The first of a few radii at which anything is certified; 0 for predictions."""
+    """The first of a few radii at which anything is certified; 0 for predictions.
+
+    Of an adaptive run that was asked for radii, the one of these that is nearest to the first.
+    """
     if not found.has_radii:
         return Fraction(0)
-    return next((r for r in HEADLINE_RADII if _reached(found, r).part), Fraction(0))
+    first = HEADLINE_RADII[0]
+    radii = sorted(found.asked, key=lambda r: (not r, abs(r - first))) or HEADLINE_RADII
+    return next((r for r in radii if _reached(found, r).part), radii[-1])
 
 
 def _reached(found: Results, radius: Fraction) -> Share:
@@ -77,11 +82,13 @@ def brief(entry: Entry) -> str:
     """What one of several runs found."""
     found, radius = entry.results, headline_radius(entry.results)
     right, far, quiet = _reached(found, Fraction(0)), _reached(found, radius), found.abstained()
-    reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
     mark = "" if found.complete else f" so far, of {found.planned:,} planned"
     what = "classified correctly and certified" if found.has_radii else "predicted correctly"
     if not found.has_labels:
         what = "certified" if found.has_radii else "predicted"
+    if not found.was_asked(0):
+        return f"{percent(far)} of {far.whole:,} images{mark} are {what} to radius {plain(radius)} or more."
+    reach = f", {percent(far)} to radius {plain(radius)} or more" if radius else ""
     return f"{percent(right)} of {right.whole:,} images{mark} are {what}{reach}; {percent(quiet)} are abstentions."
 
 
@@ -91,6 +98,8 @@ def findings(entry: Entry) -> str:
     right, quiet = _reached(found, zero), found.abstained()
     began = "" if found.complete else f"This run is unfinished: {len(found):,} of {found.planned:,} images so far. "
     rest = f"The classifier abstained on {quiet.part:,}." if quiet.part else "It never abstained."
+    if not found.was_asked(0):
+        return f"{began}{_at_what_was_asked(found)}"
     if not found.has_labels:
         return f"{began}{_without_labels(found)} {rest}"
     if not found.has_radii:
@@ -105,6 +114,17 @@ def findings(entry: Entry) -> str:
         f"{began}Of {right.whole:,} images, {found.answered().part:,} ({percent(found.answered())}) got a certificate: "
         f"a class and a radius. For {right.part:,} ({percent(right)} of all) the class is correct"
         f"{reach if radius else ''}. {rest}"
+    )
+
+
+def _at_what_was_asked(found: Results) -> str:
+    """Of an adaptive run that did not have to decide radius 0, so that it says little of the class itself."""
+    radius = headline_radius(found)
+    far, what = _reached(found, radius), "the class is correct and holds" if found.has_labels else "the class holds"
+    return (
+        f"For {far.part:,} of {far.whole:,} images ({percent(far)}) {what} to radius {plain(radius)} or more. The run "
+        f"had to decide the radii {_list(map(plain, sorted(found.asked)))} and stopped then, so that it does not "
+        "say how many images reach another one, nor how many get an answer at all."
     )
 
 
@@ -203,6 +223,7 @@ def assumptions(entries: Sequence[Entry], dimension: int | None) -> list[str]:
 
 def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
     floats = [run for run in runs if is_classical(run)]
+    asked = " Shares are given at the radii asked for, because at others they would come out too low."
     changes = "perturbation" if len(floats) == len(runs) else "integer perturbation"
     says = (
         f"A certificate of radius r means: under every {changes} of the pixel values whose Euclidean length is at most "
@@ -220,6 +241,7 @@ def _of_certificates(runs: Sequence[Run], dimension: int | None) -> list[str]:
         made.append(
             "Adaptive runs stop sampling an image when the radii asked for are decided. Its radius is what had been "
             "shown by then: as certain as any other, but often smaller than all samples would have given."
+            + (asked if any(run.stages and run.stages.last.radii for run in runs) else "")
         )
     return made
 

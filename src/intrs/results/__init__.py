@@ -6,7 +6,7 @@ is never changed: a run that was killed is resumed after its last whole line.
 """
 
 from intrs.results.journal import Journal, Kept, NoJournal, journal_path, read_journal
-from intrs.results.judging import Judge, check_once, check_rows, difference
+from intrs.results.judging import Judge, check_effort, check_file, check_once, check_rows, difference
 from intrs.results.merging import SAME_IN_PARTS, Merged, UnfinishedError, merge
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, FILE, Row, cell, integer
@@ -45,6 +45,8 @@ __all__ = [
     "UnfinishedError",
     "Writer",
     "cell",
+    "check_effort",
+    "check_file",
     "check_once",
     "check_rows",
     "create",

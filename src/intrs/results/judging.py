@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from intrs.certificate import Certifier
 from intrs.errors import ResultsError
+from intrs.exact import parse_count
 from intrs.request import Certify
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, Row, cell, radius_text, with_file
+from intrs.results.run import sidecar_path
 from intrs.smooth import judge, judge_adaptive, judge_prediction
 from intrs.votes import SELECTION, Samples, Votes, top_class
 
@@ -22,6 +26,11 @@ if TYPE_CHECKING:
     from intrs.certificate import Abstained, Certified
     from intrs.results.run import Run
     from intrs.smooth import Predicted
+
+PATIENCE = "INTRS_READ_MINUTES"  # in the environment: how long it may take to judge the lines of one file again
+TERMS = 5 * 10**7  # of binomial laws, that are computed in about a minute
+TERMS_OF_LINE = 10_000  # that a line may take however many there are: its bytes justify them
+BOUNDS_OF_LINE = 4  # confidence bounds, at most, that judging a line takes if every image gets n samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +57,10 @@ class Judge:
     def tau(self) -> Fraction:
         """What the noise table's error takes of alpha."""
         return self.run.noise.tau(self.run.request.n, self.dimension)
+
+    def terms(self, lines: int) -> int:
+        """About how many terms of binomial laws are to be computed to judge so many lines."""
+        return self.rules[-1].terms(lines) if self.rules else lines * BOUNDS_OF_LINE * isqrt(self.run.request.n)
 
     def outcome(self, selection: Votes, estimation: Votes) -> Certified | Predicted | Abstained:
         """What the votes say."""
@@ -106,6 +119,33 @@ def difference(row: Row, right: Row) -> str | None:
     found, wanted = row.cells(), right.cells()
     names = (name for name in wanted if name != "time" and found.get(name) != wanted[name])
     return next((f"{name} is {found.get(name)}, should be {wanted[name]}" for name in names), None)
+
+
+def check_file(path: Path, run: Run, rows: Sequence[Row]) -> None:
+    """Refuse what cannot be a results file, whoever wrote it: first what is seen at once, then line by line."""
+    if len(rows) > run.images:
+        raise ResultsError(f"{path}: {len(rows)} lines, but {sidecar_path(path).name} speaks of {run.images} images")
+    check_once(path, (row.idx for row in rows))
+    check_effort(path, run, len(rows))
+    check_rows(path, run, rows)
+
+
+def check_effort(path: Path, run: Run, lines: int) -> None:
+    """Refuse so many lines if judging them would take far longer than their size justifies.
+
+    A description may claim any number of samples, and radii of which tables would have to be made.
+    """
+    if not (lines and run.dimension and run.classes):
+        return
+    minutes = parse_count(os.environ.get(PATIENCE) or 1, PATIENCE)
+    terms = Judge(run, run.dimension, run.classes).terms(lines) - lines * TERMS_OF_LINE
+    if terms > minutes * TERMS:
+        wanted = -(-terms // TERMS)
+        raise ResultsError(
+            f"{path}: to judge its lines again for up to {run.request.n:,} samples would take about {wanted:,} "
+            "minutes, and anyone can write a file that claims so much. If it is yours, set "
+            f"{PATIENCE}={wanted} in the environment"
+        )
 
 
 def check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:

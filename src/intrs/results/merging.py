@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from intrs.errors import ResultsError
 from intrs.results.journal import Kept, read_journal
-from intrs.results.judging import Judge, check_once, check_rows, difference
+from intrs.results.judging import Judge, check_effort, check_file, difference
 from intrs.results.reading import read
 from intrs.results.rows import FILE, cell
 from intrs.results.run import SAME, Run, unequal
@@ -85,11 +86,10 @@ def merge(paths: Sequence[Path]) -> Merged:
 
 def _read(path: Path) -> _Part:
     run, rows = read(path)
-    if len(rows) > run.images:
-        raise ResultsError(f"{path}: {len(rows)} lines, but its description speaks of {run.images} images")
-    check_rows(path, run, rows)
-    check_once(path, (row.idx for row in rows))
-    return _Part(path, run, rows, read_journal(path, run.digest))
+    check_file(path, run, rows)
+    entries = read_journal(path, run.digest)
+    check_effort(path, run, len(rows) + len(entries))
+    return _Part(path, run, rows, entries)
 
 
 def _whole(parts: Sequence[_Part]) -> Run:
@@ -252,17 +252,23 @@ def _counted(part: _Part) -> set[int]:
 
 def _missing(run: Run, parts: Sequence[_Part], rows: Mapping[int, Row]) -> Iterator[Missing]:
     """By part, what is not there. A description may speak of any number of images, so places are not listed."""
-
-    def lacking_of(places: range, counted: AbstractSet[int] = frozenset()) -> int:
-        return len(places) - sum(place in places for place in rows.keys() | counted)
-
     for part in parts:
-        if lacking := lacking_of(part.run.places, _counted(part)):
+        places = part.run.places
+        if lacking := len(places) - sum(place in places for place in rows.keys() | _counted(part)):
             yield Missing(part.run.request.shard, part.path, lacking)
     shards = [part.run.shard for part in parts if part.run.shard]
     for of, by in dict.fromkeys((shard.of, shard.by) for shard in shards):
         there = {shard.number for shard in shards if (shard.of, shard.by) == (of, by)}
-        for number in (number for number in range(1, of + 1) if number not in there):
-            shard = Shard(number, of, by)
-            if lacking := lacking_of(shard.places(run.places)):
-                yield Missing(str(shard), None, lacking)
+        yield from _missing_shards(run.places, rows, there, of, by)
+
+
+def _missing_shards(
+    places: range, rows: Mapping[int, Row], there: AbstractSet[int], of: int, by: Literal["images", "samples"]
+) -> Iterator[Missing]:
+    """Of a run in so many shards, those of which there is no file. It may be very many: lines are counted once."""
+    every = 1 if by == "samples" else of  # how far the images of a shard are apart
+    known = Counter(places.index(place) % every for place in rows)
+    for number in (number for number in range(1, of + 1) if number not in there):
+        shard = Shard(number, of, by)
+        if lacking := len(shard.places(places)) - known[(number - 1) % every]:
+            yield Missing(str(shard), None, lacking)

@@ -47,7 +47,12 @@ def read(path: Path) -> tuple[Run, list[Row]]:
 
 
 def check_kind(path: Path, run: Run, lines: Lines) -> None:
-    """A file of adaptive results has an adaptive description."""
+    """A file of adaptive results has an adaptive description, and a part of the samples has no lines."""
+    if lines.rows and not run.is_judged:
+        raise ResultsError(
+            f"{path}: it has lines, but {sidecar_path(path).name} describes a part of each image's samples, "
+            f"{run.request.shard}, which has votes only"
+        )
     if lines.header and lines.header != header_of(run):
         raise ResultsError(f"{path}: its columns are not those of the run that {sidecar_path(path)} describes")
 

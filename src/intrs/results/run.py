@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from intrs.adaptive import GIVE_UP, Stages
+from intrs.adaptive import GIVE_UP, LONGEST_PLAN, Stages
 from intrs.certificate import parse_alpha, parse_samples
 from intrs.data.limits import MOST_FILES
 from intrs.errors import IntrsError, ResultsError
@@ -191,10 +191,13 @@ class Run:
                 raise ValueError(f"field {name!r} is missing or wrong")
         try:
             run = _run(values)
-            run.noise, run.alpha, run.shard  # noqa: B018  # read now, so that what is wrong is said now
+            run.noise, run.alpha  # noqa: B018  # read now, so that what is wrong is said now
             parse_samples(run.request.n)
+            shard = run.shard
         except IntrsError as error:
             raise ValueError(str(error)) from None
+        if shard and shard.of > (len(run.whole) if run.is_judged else run.request.n):
+            raise ValueError("field 'shard' is of more parts than there is to divide")
         if values["note"] != run.note:
             raise ValueError("field 'note' is not of this run")
         return run
@@ -235,11 +238,11 @@ def _asked(stages: Stages) -> dict[str, Any]:
 # --- What a field may hold -------------------------------------------------------------------------------------------
 
 
-def _text(pattern: str = "") -> Callable[[object], bool]:
+def _text(pattern: str = "", longest: int = LONGEST_TEXT) -> Callable[[object], bool]:
     """Any text that a file name may hold, or one that fits a pattern."""
 
     def is_right(value: object) -> bool:
-        if type(value) is not str or len(value) > LONGEST_TEXT:
+        if type(value) is not str or len(value) > longest:
             return False
         return not pattern or re.fullmatch(pattern, value, re.ASCII) is not None
 
@@ -282,7 +285,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "kernels": _text(_PRINTABLE),
     "python": _text(_PRINTABLE),
     "platform": _text(_PRINTABLE),
-    "adaptive": _text(),
+    "adaptive": _text(longest=LONGEST_PLAN),
     "note": _text(),
     "first": _number(0),
     "noise_table": _text(f"|{_SHA256}"),
@@ -310,8 +313,15 @@ def sidecar_path(path: Path) -> Path:
 
 
 def write_run(path: Path, run: Run, give_up: Callable[[], object] | None = None) -> None:
-    """Write the sidecar of the results file `path` as `write_whole` does."""
-    write_whole(sidecar_path(path), (json.dumps(run.to_json(), indent=1) + "\n").encode(), give_up)
+    """Write the sidecar of the results file `path` as `write_whole` does, if it is one that can be read again."""
+    described = (json.dumps(run.to_json(), indent=1) + "\n").encode()
+    try:
+        if len(described) > MOST_SIDECAR:
+            raise ValueError(f"more than {MOST_SIDECAR:,} bytes")
+        Run.from_json(json.loads(described))
+    except ValueError as error:
+        raise ResultsError(f"{sidecar_path(path)}: these settings could not be read again ({error})") from None
+    write_whole(sidecar_path(path), described, give_up)
 
 
 def read_run(path: Path) -> Run:
