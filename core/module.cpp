@@ -294,7 +294,7 @@ NB_MODULE(_core, m) {
   m.def("chacha20_block", &block_bytes, "key"_a, "counter"_a, "nonce"_a);
   m.def("kernel_names", &kernel_names);
   m.def("has_fma", &has_fma);
-  m.def("has_avx512_bf16", &has_avx512_bf16);
+  m.def("has_avx512", &has_avx512);
   m.def("has_amx_bf16", &has_amx_bf16);
   m.def("has_bf16", &has_bf16);
   m.def("selected_kernels", &selected, "name"_a = "");

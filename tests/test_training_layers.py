@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 # Relative to the largest value. Tiles of 4 x 4 outputs lose one to two digits of float32; bfloat16 has 8 bits.
 CLOSE, HALF = 3e-5, 6e-3
-MODULES = ["_layers", *(["_layers_avx512"] if _core.has_avx512_bf16() else [])]
+MODULES = ["_layers", *(["_layers_avx512"] if _core.has_avx512() else [])]
 
 
 @pytest.fixture(params=MODULES, autouse=True)
@@ -171,7 +171,7 @@ def test_what_is_taken_under_autocast(
 def test_products_of_bfloat16_run_where_amx_is_there_in_part() -> None:
     """oneDNN is told, before its first layer, not to use tiles whose size a virtual machine hides."""
     hidden = (
-        "import os; from intrs import _core; _core.has_avx512_bf16 = lambda: True; _core.has_amx_bf16 = lambda: False;"
+        "import os; from intrs import _core; _core.has_avx512 = _core.has_bf16 = lambda: True; _core.has_amx_bf16 = lambda: 0;"
         "os.environ['INTRS_TRAINING_LAYERS'] = 'torch'; import intrs.training.native;"
         "print(os.environ['ONEDNN_MAX_CPU_ISA'])"
     )

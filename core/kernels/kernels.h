@@ -103,7 +103,7 @@ struct KernelSet {
 const KernelSet& select_kernels(const std::string& name);
 std::vector<std::string> kernel_names();  // those that this machine has, fastest first
 bool has_fma();                           // on 256 bits, which the float layers of training are compiled for
-bool has_avx512_bf16();                   // which the same layers are compiled for once more
+bool has_avx512();                        // which the same layers are compiled for once more
 bool has_amx_bf16();                      // whether it has units for products of whole matrices, and says their size
 bool has_bf16();                          // whether it multiplies bfloat16, as far as is known
 

@@ -46,9 +46,7 @@ bool has_avx2() {
 }
 
 bool has_avx512vnni() {
-  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31, kAll = kF | kDq | kBw | kVl;
-  const Cpu cpu(7, 0);
-  return (cpu.b & kAll) == kAll && cpu.c >> 11 & 1 && saves(0xE6);
+  return has_avx512() && Cpu(7, 0).c >> 11 & 1;
 }
 
 // Whether it multiplies matrices of bytes, and the system lets this process do so: Linux wants to be asked, once.
@@ -134,9 +132,10 @@ bool has_fma() {
 #endif
 }
 
-bool has_avx512_bf16() {
+bool has_avx512() {
 #if defined(__x86_64__)
-  return has_avx512vnni() && Cpu(7, 1).a >> 5 & 1;
+  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31, kAll = kF | kDq | kBw | kVl;
+  return (Cpu(7, 0).b & kAll) == kAll && saves(0xE6);
 #else
   return false;
 #endif
@@ -153,7 +152,7 @@ bool has_amx_bf16() {
 
 bool has_bf16() {
 #if defined(__x86_64__)
-  return has_avx512_bf16();
+  return has_avx512() && Cpu(7, 1).a >> 5 & 1;
 #else
   return true;
 #endif

@@ -52,17 +52,15 @@ inline void store(float* to, Lanes value) {
 }
 
 inline void store(Bf16* to, Lanes value) {  // rounded half to even
-#if defined(__AVX512BF16__)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), __m256i(_mm512_cvtneps_pbh(value)));
-#else
   const Words bits = Words(value);
   const Words rounded = (bits + (0x7FFFu + (bits >> 16 & 1u))) >> 16;
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(__m512i(rounded)));
+#elif defined(__AVX2__)
   const __m256i twice = _mm256_packus_epi32(__m256i(rounded), __m256i(rounded));  // within each half of the register
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 8)));
 #else
   *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(rounded, StoredHalves);
-#endif
 #endif
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 SWITCH = "INTRS_TRAINING_LAYERS"  # "torch" in the environment: PyTorch's layers alone, for comparisons
 
 AVAILABLE = _core.has_fma() and os.environ.get(SWITCH) != "torch"
-# Then the layers that are compiled for sixteen lanes, unless the compiler did not know the instructions.
-WIDE = _core.has_avx512_bf16() and find_spec("intrs.training._layers_avx512") is not None
-if _core.has_avx512_bf16() and not _core.has_amx_bf16():
+WIDE = _core.has_avx512()  # then the layers that are compiled for sixteen lanes
+if _core.has_avx512() and _core.has_bf16() and not _core.has_amx_bf16():
     # Virtual machines may have AMX without telling the size of its tiles; PyTorch's products of bfloat16 then end with
     # an illegal instruction. oneDNN reads this before its first layer.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
