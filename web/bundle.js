@@ -8,8 +8,17 @@ function check(holds, words = DAMAGED) {
   if (!holds) throw new IntrsError(words);
 }
 
-/** A number as it is written in a file or in settings: 0.25, 1e-3, 1/4. */
-export const NUMBER = /^(\d{1,100})(?:\.(\d{1,100}))?(?:[eE]-(\d{1,2}))?(?:\/([1-9]\d{0,99}))?$/;
+// A number as it is written in a file or in settings: 0.25, 1e-3, 1/4.
+const NUMBER = /^(\d{1,100})(?:\.(\d{1,100}))?(?:[eE]-(\d{1,2}))?(?:\/([1-9]\d{0,99}))?$/;
+
+/** A number as it was written ("0.25", "1/4", 0.25), as an exact fraction: numerator and denominator. */
+export function fraction(value, what) {
+  const found = NUMBER.exec(String(value).trim());
+  check(found, `${what}: expected a number such as 0.25, got ${String(value).slice(0, 40)}`);
+  const [, whole, part = "", exponent = "0", below = "1"] = found;
+  return [BigInt(whole + part), BigInt(below) * 10n ** BigInt(part.length + Number(exponent))];
+}
+
 const KINDS = ["discrete", "rounded"], BOUNDS = ["sound", "paper"];
 
 const isObject = (value) => value !== null && typeof value === "object";

@@ -76,13 +76,16 @@ export interface CertifyOptions extends Sampling {
   radii?: readonly Exact[];
   adaptive?: boolean;
   bound?: string;
-  /** A state of an earlier run, to go on from there; it may come from JSON. */
+  /** A state of an earlier run of the same image, to go on from there; it may come from JSON. What is not given beside
+   * it (sigma, noise, n, alpha, radii, adaptive, bound, seed, index) is the state's. */
   from?: State;
 }
 
 /** What is known so far: the votes over samples 0 .. samples - 1. It is plain data, for JSON. */
 export interface State {
   readonly identity: string;
+  /** SHA-256 of the image's bytes, as the network takes them: votes of one image say nothing of another. */
+  readonly image: string;
   readonly noise: string;
   readonly sigma: string;
   readonly seed: string;

@@ -1,5 +1,5 @@
 // Certificates in the browser: load a model, certify an image. See index.d.ts and docs/web.md.
-import { NUMBER, parseBundle } from "./bundle.js";
+import { fraction, parseBundle } from "./bundle.js";
 import { Core, IntrsError, compile, hasSimd } from "./core.js";
 import { Pool } from "./pool.js";
 import { Run, SELECTION, added, topClass } from "./run.js";
@@ -14,14 +14,6 @@ function check(holds, words) {
 }
 
 // --- settings --------------------------------------------------------------------------------------------------------
-
-// A number as it was written ("0.25", "1/4", 0.25), as an exact fraction.
-function fraction(value, what) {
-  const found = NUMBER.exec(String(value).trim());
-  check(found, `${what}: expected a number such as 0.25, got ${String(value).slice(0, 40)}`);
-  const [, whole, part = "", exponent = "0", below = "1"] = found;
-  return [BigInt(whole + part), BigInt(below) * 10n ** BigInt(part.length + Number(exponent))];
-}
 
 function same(a, b, what) {
   const [p, q] = fraction(a, what), [r, s] = fraction(b, what);
@@ -74,11 +66,13 @@ function sample(value) {
 
 async function workersOf(options) {
   if (options.workers !== undefined) return count(options.workers, "workers", 0, MOST_WORKERS);
-  const cores =
-    typeof navigator === "object" && navigator.hardwareConcurrency
-      ? navigator.hardwareConcurrency
-      : (await import("node:os")).availableParallelism();
-  return Math.min(Math.max(cores, 1), 8);
+  const here = typeof navigator === "object" && navigator.hardwareConcurrency;
+  return Math.min(Math.max(here || (await coresOfNode()), 1), 8);
+}
+
+async function coresOfNode() {
+  const os = await import("node:os");
+  return os.availableParallelism?.() ?? os.cpus().length; // Node before 18.14 has only the latter
 }
 
 // --- images ----------------------------------------------------------------------------------------------------------
@@ -203,7 +197,7 @@ async function begin(net, image, options) {
   const workers = await keep.pool.grow(await workersOf(options));
   const units = (first, size) =>
     keep.pool.count(noise, table, { image: bytes, seed: key, index, first, count: size }, workers === 0);
-  return { ...keep, noise, seed, index, workers, units };
+  return { ...keep, bytes, noise, seed, index, workers, units };
 }
 
 // Runs until it is done, or the signal says so.
@@ -231,7 +225,7 @@ export async function votes(net, image, options = {}) {
     counts = added(counts, more);
     return false;
   };
-  await finished(new Run([{ first, count: n }], Math.max(workers, 1), units, fold), options.signal);
+  await finished(new Run([{ first, count: n }], workers, units, fold), options.signal);
   return { counts, seed, index, samples: n };
 }
 
@@ -251,18 +245,33 @@ export async function predict(net, image, options = {}) {
 // What a state must share with the run that goes on from it.
 const SAME = ["identity", "noise", "sigma", "seed", "index", "n", "n0", "alpha", "bound"];
 
+// What a run that goes on takes from its state where the options do not say it.
+const TAKEN = ["seed", "index", "noise", "sigma", "n", "alpha", "adaptive", "bound", "radii"];
+
+function withState(options) {
+  const { from } = options;
+  if (from === undefined) return options;
+  check(from !== null && typeof from === "object", "from: expected a state that certify() gave");
+  const settings = TAKEN.map((name) => [name, options[name] === undefined ? from[name] : options[name]]);
+  return { ...options, ...Object.fromEntries(settings) };
+}
+
 function continued(from, fresh) {
   const classes = fresh.counts.length;
   const isCounts = (value, sum) =>
     Array.isArray(value) && value.length === classes && value.every((v) => Number.isSafeInteger(v) && v >= 0) &&
     value.reduce((a, b) => a + b) === sum;
+  const no = "cannot go on from that state:";
+  check(from.image !== undefined, `${no} it does not say of which image its votes are; begin anew`);
+  check(from.image === fresh.image, `${no} its votes are of another image`);
   for (const name of SAME) {
-    check(from[name] === fresh[name], `cannot go on from that state: its ${name} is ${from[name]}, not ${fresh[name]}`);
+    check(from[name] === fresh[name], `${no} its ${name} is ${from[name]}, not ${fresh[name]}`);
   }
   const sound =
     isCounts(from.selection, from.selected) && isCounts(from.counts, from.samples) && from.selected <= fresh.n0 &&
-    from.samples <= fresh.n && (from.samples === 0 || from.selected === fresh.n0) && sameRadii(from.radii, fresh.radii);
-  check(sound, "cannot go on from that state: its votes contradict each other");
+    from.samples <= fresh.n && (from.samples === 0 || from.selected === fresh.n0) &&
+    Array.isArray(from.radii) && sameRadii(from.radii, fresh.radii);
+  check(sound, `${no} its votes contradict each other`);
   const { selection, selected, counts, samples } = from;
   return { ...fresh, selection, selected, counts, samples };
 }
@@ -287,8 +296,9 @@ class Certification {
     const none = new Array(net.classes).fill(0);
     this.keep = keep, this.rule = rule;
     this.state = {
-      identity: net.identity, noise: kind, sigma, seed: keep.seed, index: keep.index, n: rule.n, n0: rule.n0,
-      alpha: rule.alpha, bound: rule.bound, radii: rule.radii, adaptive: rule.adaptive, workers: keep.workers,
+      identity: net.identity, image: keep.core.sha256(keep.bytes), noise: kind, sigma, seed: keep.seed,
+      index: keep.index, n: rule.n, n0: rule.n0, alpha: rule.alpha, bound: rule.bound, radii: rule.radii,
+      adaptive: rule.adaptive, workers: keep.workers,
       selection: none, selected: 0, counts: none, samples: 0, label: null, votes: 0,
       radiusSq: null, radius: null, decided: false, abstained: false,
     };
@@ -298,7 +308,6 @@ class Certification {
 
   // Looks are taken again, so that a state that was changed cannot stop at another one.
   #resume(from) {
-    check(from !== null && typeof from === "object", "from: expected a state that certify() gave");
     this.state = continued(from, this.state);
     if (this.state.selected === this.state.n0) this.#label();
     const look = this.rule.looks.lastIndexOf(this.state.samples);
@@ -334,13 +343,13 @@ class Certification {
 /** Algorithm 1, step by step: every state says what is known so far, the last one is decided. */
 export async function* certify(net, image, options = {}) {
   const { noises, rules } = opened(net);
-  const settings = options.from ? { seed: options.from.seed, index: options.from.index, ...options } : options;
+  const settings = withState(options);
   const rule = chosen(net, rules, noiseOf(net, noises, settings), settings, "table of decisions");
   settings.signal?.throwIfAborted();
   const keep = await begin(net, image, settings), job = new Certification(net, keep, rule, settings);
   if (job.state.decided) return yield job.state;
   let wake = () => {};
-  const run = new Run(job.ranges, Math.max(keep.workers, 1), keep.units, (...unit) => {
+  const run = new Run(job.ranges, keep.workers, keep.units, (...unit) => {
     const stops = job.fold(...unit);
     wake();
     return stops;

@@ -2,7 +2,8 @@
 // always the votes over samples 0 .. samples - 1, as if one thread had counted them.
 
 export const SELECTION = 2n ** 63n; // the first sample of those that select a class
-const UNIT_MS = 40, LEAST = 16, MOST = 4096, LANES = 4;
+const UNIT_MS = 40, LEAST = 16, MOST = 4096;
+const LANES = 4; // samples that a core with SIMD counts together, so that fewer of them would take as long
 
 export function added(a, b) {
   return a.map((value, i) => value + b[i]);
@@ -16,23 +17,25 @@ export function topClass(counts) {
 /**
  * Counts ranges of samples one after the other: each is { first (BigInt), count }. `count` gives a promise of the votes
  * of a unit; `folded(range index, votes, samples of the range that are done)` is called in order and returns true to
- * stop.
+ * stop. Without workers, units may be smaller: whoever counts has a page to answer to.
  */
 export class Run {
   #ranges;
   #count;
   #folded;
   #atOnce;
+  #least;
   #range = 0;
   #handed = 0; // samples of the range that were handed out
   #inFlight = 0;
   #waiting = []; // units in order, with their votes once they are known
-  #size = LEAST;
+  #size;
   #stopped = false;
   #settle;
 
-  constructor(ranges, atOnce, count, folded) {
-    this.#ranges = ranges, this.#atOnce = atOnce, this.#count = count, this.#folded = folded;
+  constructor(ranges, workers, count, folded) {
+    this.#ranges = ranges, this.#atOnce = Math.max(workers, 1), this.#count = count, this.#folded = folded;
+    this.#least = this.#size = workers > 0 ? LEAST : LANES;
   }
 
   /** Resolves when all is folded or the run was stopped; rejects if a unit fails. */
@@ -78,13 +81,13 @@ export class Run {
   #next(left) {
     const last = this.#range + 1 === this.#ranges.length;
     const share = last ? Math.ceil(left / (2 * this.#atOnce) / LANES) * LANES : left;
-    return Math.min(left, this.#size, Math.max(share, LEAST));
+    return Math.min(left, this.#size, Math.max(share, this.#least));
   }
 
   // Units of about UNIT_MS, so that a run can be stopped soon and messages cost nothing.
   #adapt(size, ms) {
     const wanted = (size * UNIT_MS) / Math.max(ms, 0.1);
-    const next = Math.min(Math.max(wanted, this.#size / 2, LEAST), this.#size * 2, MOST);
+    const next = Math.min(Math.max(wanted, this.#size / 2, this.#least), this.#size * 2, MOST);
     this.#size = Math.round(next / LANES) * LANES;
   }
 
