@@ -152,9 +152,9 @@ class Browser:
         return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Until a condition holds."""
+        """Until a condition holds. While a page takes the place of another there is no body, and nothing holds."""
         deadline = time.monotonic() + PATIENCE
-        while not self.run(f"!!({condition})"):
+        while not self.run(f"document.body !== null && !!({condition})"):
             assert time.monotonic() < deadline, f"never came true: {condition}"
             time.sleep(0.02)
 

@@ -177,6 +177,9 @@ def test_settings_of_a_file_are_checked() -> None:
         ({"sigma": [0.25] * 17}, "1 to 16"),
         ({"sigma": 0.25, "names": "a,b"}, "5 classes"),
         ({"sigma": 0.25, "name": ""}, "characters"),
+        ({"sigma": 0.25, "name": 101 * "\N{GRINNING FACE}"}, "count twice"),  # browsers count 202
+        ({"sigma": 0.25, "name": "net\udcff"}, "not UTF-8"),
+        ({"sigma": 0.25, "names": ["a", "b", "c", "d", "\udcff"]}, "not UTF-8"),
         ({"sigma": 0.25, "predict_n": 10**6}, "at most 100,000"),
     ]
     for wrong, words in mistakes:
@@ -314,16 +317,67 @@ def test_calls_at_the_same_time_share_workers(tmp_path: Path) -> None:
 
 
 @in_node
-def test_states_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    changes: list[dict[str, Any]] = [
-        {"identity": "00"}, {"sigma": "0.5"}, {"samples": 1}, {"counts": [1]}, {"counts": None}, {"selected": 7},
-        {"radii": ["0.25"]}, {"samples": 10**7},
-    ]  # fmt: skip
+def test_votes_of_one_image_are_not_those_of_another(tmp_path: Path) -> None:
     files = small_model(tmp_path)
     options = {"seed": str(SEED), "index": 5, "workers": 1}
-    job = {"kind": "refusedFrom", **files, "options": options, "after": 100, "changes": changes}
+    (found,) = ask_node(tmp_path, [{"kind": "otherImage", **files, "options": options, "after": 100}])
+    assert "its votes are of another image" in found[0]
+    assert "it does not say of which image its votes are" in found[1]
+
+
+@in_node
+def test_a_state_has_the_settings_that_go_on(tmp_path: Path) -> None:
+    """Among several in the file, without being told again which."""
+    files = small_model(tmp_path)
+    intrs.export("resnet8-sigma0.25", tmp_path / "two.intrs", sigma="0.12,0.25", n=3000, radii=RADII, predict_n=100)
+    options = {"seed": str(SEED), "index": 5, "workers": 1, "sigma": "0.25"}
+    continued = {"kind": "continued", **files, "model": "two.intrs", "options": options, "then": {}, "after": 100}
+    (found,) = ask_node(tmp_path, [continued])
+    expected = expected_certificate()
+    assert part_of(found["last"], expected) == expected
+    assert found["last"]["sigma"] == "0.25"
+
+
+@in_node
+@pytest.mark.parametrize(("workers", "least"), [(0, 4), (1, 16)])
+def test_whoever_counts_on_a_page_stops_soon(tmp_path: Path, workers: int, least: int) -> None:
+    """However long a sample takes; only workers may count larger parts."""
+    lines = [
+        f"import {{ Run }} from {json.dumps((PACKAGE / 'run.js').as_uri())};",
+        "const sizes = [], pause = (ms) => new Promise((done) => setTimeout(done, ms));",
+        "const count = async (_, size) => { sizes.push(size); await pause(15 * size); return [size]; };",
+        f"await new Run([{{ first: 0n, count: 64 }}], {workers}, count, () => false).start();",
+        "console.log(JSON.stringify(sizes));",
+    ]
+    (tmp_path / "run.mjs").write_text("\n".join(lines))
+    done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout) == [least] * (64 // least)
+
+
+@in_node
+def test_in_an_older_node(tmp_path: Path) -> None:
+    """Before 18.14 it does not say how many cores it may use, but how many there are."""
+    files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5}
+    (found,) = ask_node(tmp_path, [{"kind": "certify", **files, "options": options}], "older-node")
+    assert found["workers"] >= 1
+    assert part_of(found, expected_certificate()) == expected_certificate()
+
+
+@in_node
+def test_states_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {"identity": "00"}, {"samples": 1}, {"counts": [1]}, {"counts": None}, {"selected": 7}, {"samples": 10**7},
+    ]  # fmt: skip
+    settings: list[dict[str, Any]] = [{"sigma": "0.5"}, {"radii": ["0.25"]}, {"n": 5}, {"alpha": None}]
+    files = small_model(tmp_path)
+    options = {"seed": str(SEED), "index": 5, "workers": 1}
+    job = {"kind": "refusedFrom", **files, "options": options, "after": 100, "changes": changes + settings}
     (found,) = ask_node(tmp_path, [job])
-    assert all("cannot go on from that state" in message for message in found), found
+    assert all("cannot go on from that state" in message for message in found[: len(changes)]), found
+    for message, words in zip(
+        found[len(changes) :], ("no tables for sigma 0.5", "no table of", "no table of", "alpha"), strict=True
+    ):
+        assert words in message
 
 
 def sealed(body: bytes) -> bytes:

@@ -14,6 +14,7 @@ import threading
 import time
 from functools import partial
 from http.client import HTTPConnection
+from http.server import SimpleHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -22,15 +23,17 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from browser import CONTRAST, Browser, in_browser
 from PIL import Image
-from tiny_model import save_model
+from tiny_model import save_images, save_model
 
 import intrs
 from intrs import site
 from intrs.cli import main
 from intrs.data import open_data
 from intrs.errors import IntrsError, SettingsError
+from intrs.model import open_model
 from intrs.noise import Noise
 from intrs.site import folder as folders
+from intrs.site import server
 from intrs.site.server import Handler
 from intrs.votes import Samples, content_index, noisy_images
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MODEL, OTHER = "resnet8-sigma0.25", "resnet20-sigma0.12"
+TITLE = "ResNet-8, σ = 0.25"
 SEED = "0x5eed"
 POSITIONS = (0, 9, 18, 16, 17, 14)  # images that are decided by few samples; an image's index is 20 times its position
 ABSTAINED = 340  # index of an image on which the model abstains
@@ -52,18 +56,35 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> site.Site:
     return site.web(tmp_path_factory.mktemp("web") / "site", models=[MODEL, OTHER], images=POSITIONS)
 
 
+class Hosted(SimpleHTTPRequestHandler):
+    """What hosting does, as far as it matters here: browsers may keep files, for some time even without asking."""
+
+    extensions_map = Handler.extensions_map
+    keep = "max-age=3600"
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", self.keep)
+        super().end_headers()
+
+
+class Asking(Hosted):
+    """As the one above; but browsers ask whether what they have is still right."""
+
+    keep = "no-cache"
+
+
 class Served:
     """The folder behind a server that remembers what it was asked for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, handler: type[SimpleHTTPRequestHandler] = Handler, port: int = 0) -> None:
         self.asked: list[str] = []
         asked = self.asked
 
-        class Recording(Handler):
+        class Recording(handler):  # type: ignore[misc, valid-type]
             def log_message(self, *_: Any) -> None:
                 asked.append(self.path)
 
-        self.server = site.serving(path, 0)
+        self.server = site.serving(path, port)
         self.server.RequestHandlerClass = partial(Recording, directory=str(path))
         self.port = int(self.server.server_address[1])
         self.address = f"http://localhost:{self.port}/"
@@ -145,6 +166,7 @@ def test_a_certificate_equals_that_of_the_command(
     radius = 0 if line.predict == -1 else int(1000 * line.radius) / 1000
     assert page.texts(".radius") == ["–" if line.predict == -1 else f"{radius:.3f}"]
     assert sum(int(text.replace(",", "")) for text in page.texts(".votes .value")) == line.n
+    assert page.texts("#alpha") == ["0.1 %"]
     wrong = line.predict not in (-1, line.label)
     assert ("a certificate does not make an answer right" in page.texts(".meaning")[0]) == wrong == (picture == 320)
     if picture == ABSTAINED:
@@ -220,6 +242,18 @@ def test_pictures_inside_the_ball_are_inside(visit: Callable[..., Browser]) -> N
 # --- pictures and models of one's own --------------------------------------------------------------------------------
 
 
+def saved(page: Browser) -> list[bytes]:
+    """The files that the page saves."""
+    found = page.run(
+        "(async () => { const made = URL.createObjectURL, blobs = [];"
+        "URL.createObjectURL = (b) => (blobs.push(b), made.call(URL, b));"
+        "document.getElementById('save').click(); URL.createObjectURL = made;"
+        "const text = async (b) => btoa(String.fromCharCode(...new Uint8Array(await b.arrayBuffer())));"
+        "return Promise.all(blobs.map(text)); })()"
+    )
+    return [base64.b64decode(text) for text in found]
+
+
 @in_browser
 def test_a_picture_of_the_right_size_is_taken_as_it_is(
     visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,17 +264,13 @@ def test_a_picture_of_the_right_size_is_taken_as_it_is(
     page.give("#file", tmp_path / "mine <b>.png")
     page.wait("!document.getElementById('fitted').hidden && document.body.dataset.run === 'decided'")
     assert "mine <b>.png has 32 × 32 pixels, and is taken as it is." in page.texts("#fitted")[0]
-    saved = page.run(
-        "(async () => { const made = URL.createObjectURL; let blob;"
-        "URL.createObjectURL = (b) => (blob = b, made.call(URL, b));"
-        "document.getElementById('save').click(); URL.createObjectURL = made;"
-        "return btoa(String.fromCharCode(...new Uint8Array(await blob.arrayBuffer()))); })()"
-    )
-    (tmp_path / "picture.npz").write_bytes(base64.b64decode(saved))
+    (content,) = saved(page)
+    (tmp_path / "picture.npz").write_bytes(content)
     held = open_data(tmp_path / "picture.npz")
     assert np.array_equal(held.images[0], pixels)
     assert held.indices.tolist() == [content_index(pixels)]
-    check_command(page, tmp_path, monkeypatch)
+    assert not held.has_labels
+    assert check_command(page, tmp_path, monkeypatch).label == -1
 
 
 @in_browser
@@ -286,18 +316,29 @@ console.log(JSON.stringify(command(JSON.parse(model), JSON.parse(picture), "7", 
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="no Node here (Debian and Ubuntu: apt install nodejs)")
+in_node = pytest.mark.skipif(
+    shutil.which("node") is None, reason="no Node here (Debian and Ubuntu: apt install nodejs)"
+)
+
+
+def ask_scripts(folder: Path, script: str, *given: Any) -> Any:
+    """What a script prints as JSON that imports those of the page, in Node."""
+    for name, content in {**folders._page(), **folders._engine(), "package.json": b'{"type": "module"}'}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "ask.js").write_text(script)
+    command = ["node", "ask.js", *map(json.dumps, given)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@in_node
 def test_the_command_is_quoted(tmp_path: Path) -> None:
     """Whatever a file says stays one word of the command, without control characters."""
-    for name, content in {**folders._page(), **folders._engine(), "package.json": b'{"type": "module"}'}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "ask.js").write_text(COMMAND)
     rule = dict.fromkeys(TEXTS, HOSTILE) | {"adaptive": True, "radii": [HOSTILE, HOSTILE], "n": 9, "n0": 3}
     asked = {"spec": HOSTILE, "rule": rule}, {"data": HOSTILE, "position": HOSTILE}
-    command = ["node", "ask.js", *map(json.dumps, asked)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
-    text = str(json.loads(done.stdout))
+    text = str(ask_scripts(tmp_path, COMMAND, *asked))
     assert text.isprintable()
     script = f"intrs() {{ printf '%s\\n' \"$@\"; }}\n{text}"
     words = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -308,6 +349,58 @@ def test_the_command_is_quoted(tmp_path: Path) -> None:
          "--seed", "0x7", "-o", "page.tsv"], "",
     )  # fmt: skip
     assert not (tmp_path / "x").exists()
+    named = {**asked[0], "spec": "-x.onnx"}, {**asked[1], "data": "--first.npz"}
+    assert ask_scripts(tmp_path, COMMAND, *named).startswith("intrs certify ./-x.onnx ./--first.npz ")
+
+
+CLASSES = """
+import { namesFor, truthFor } from "./classes.js";
+const cases = JSON.parse(process.argv[2]);
+console.log(JSON.stringify(cases.map(([net, picture]) => [namesFor(net, picture), truthFor(net, picture)])));
+"""
+
+
+@in_node
+def test_classes_are_matched_as_the_package_does(tmp_path: Path) -> None:
+    """By name where both sides have names, else by number; a label that may mean something else is no label."""
+    pets = ["cat", "Guinea-pig"]
+    cases: list[tuple[Any, Any, Any, Any]] = [
+        (None, {"label": 1, "classes": pets}, pets, 1),
+        (None, {"label": 1, "classes": [*pets, "dog"]}, ["class 0", "class 1"], None),
+        (None, {"label": 1, "classes": []}, ["class 0", "class 1"], 1),
+        (None, {"label": 2, "classes": []}, ["class 0", "class 1"], None),
+        (None, {}, ["class 0", "class 1"], None),
+        (["guinea pig", "CAT"], {"label": 1, "classes": pets}, ["guinea pig", "CAT"], 0),
+        (["guinea pig", "CAT"], {"label": 1, "classes": []}, ["guinea pig", "CAT"], 1),
+        (["chat", "cobaye"], {"label": 1, "classes": pets}, ["chat", "cobaye"], None),
+        (["cat", "Cat"], {"label": 0, "classes": pets}, ["cat", "Cat"], None),
+        (["cat", "dog"], {"label": None, "classes": pets}, ["cat", "dog"], None),
+    ]
+    asked = [({"names": names, "classes": 2}, picture) for names, picture, _, _ in cases]
+    assert ask_scripts(tmp_path, CLASSES, asked) == [[names, truth] for *_, names, truth in cases]
+
+
+WORDS = """
+import { pictureFile } from "./proof.js";
+import { meaning, risk } from "./words.js";
+const alphas = [["0.001"], ["1e-4"], ["1/3"], ["0.00012345"], ["1"], ["1e-3", "1/20", "0.01"]];
+const risks = alphas.map((each) => risk(...each));
+const begins = [1, 100, 2000].map((n0) => meaning(null, [], 12, { n0, alpha: "0.001" }));
+const shapes = [[4, 4, 3], [32, 32, 3]];
+const files = [shapes.slice(0, 1), shapes].map((all) => pictureFile(shapes[0], all));
+console.log(JSON.stringify([risks, begins, ...files]));
+"""
+
+
+@in_node
+def test_words_follow_the_rule(tmp_path: Path) -> None:
+    """A risk is never shown smaller than it is."""
+    risks, begins, *files = ask_scripts(tmp_path, WORDS)
+    assert risks == ["0.1 %", "0.01 %", "33.4 %", "0.0124 %", "100 %", "5 %"]
+    assert [text.split(" a class")[0] for text in begins] == [
+        "The first noisy copy chooses", "The first 100 noisy copies choose", "The first 2,000 noisy copies choose",
+    ]  # fmt: skip
+    assert files == ["picture.npz", "picture-4x4x3.npz"]
 
 
 def with_sigma(bundle: bytes, sigma: str) -> bytes:
@@ -352,12 +445,61 @@ def test_a_network_for_other_pictures_says_so(visit: Callable[..., Browser], tmp
     page = visit()
     page.give("#file", convert(save_model(tmp_path / "tiny.onnx"), tmp_path / "tiny.intrs", sigma="0.25", n=200))
     page.wait("document.getElementById('trouble').innerText.includes('Open a picture of your own')")
-    assert re.search(
-        r"takes pictures of \d+ × \d+ pixels, and those of this page have 32 × 32", page.texts("#trouble")[0]
-    )
+    assert "takes pictures of 4 × 4 pixels, and those of this page have 32 × 32" in page.texts("#trouble")[0]
+    assert page.run(f"{DECIDED} && document.getElementById('model').selectedOptions[0].innerText") == TITLE
+    page.press("Tab")
+    page.run("document.querySelectorAll('.pictures button')[1].click()")
+    page.wait(f"document.getElementById('trouble').hidden && {DECIDED}")
+    assert "--first 9 " in page.texts(".proof code")[0], "what was chosen before still works"
+
+
+@in_browser
+def test_a_picture_for_two_networks_of_different_sizes(
+    visit: Callable[..., Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visit()
+    page.give("#file", convert(save_model(tmp_path / "tiny.onnx"), tmp_path / "tiny.intrs", sigma="0.25", n=200))
+    page.wait("document.getElementById('trouble').innerText.includes('Open a picture of your own')")
     Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "red.png")
     page.give("#file", tmp_path / "red.png")
-    page.wait("document.getElementById('trouble').hidden && document.body.dataset.run === 'decided'")
+    page.wait(f"!document.getElementById('fitted').hidden && {DECIDED}")
+    assert page.texts("#save") == ["Save picture.npz"]
+    page.choose("#rival", "2")
+    page.wait(f"document.querySelectorAll('.panel').length === 2 && {DECIDED}")
+    assert page.texts("#save") == ["Save picture-32x32x3.npz and picture-4x4x3.npz"]
+    note = page.texts("#fitted")[0]
+    assert f"{TITLE}: red.png has 50 × 40 pixels. Its middle was averaged down to 32 × 32" in note
+    assert "(tiny.intrs, σ = 0.25): red.png has 50 × 40 pixels. Its middle was averaged down to 4 × 4" in note
+    for place, content in enumerate(saved(page)):
+        (tmp_path / f"picture-{(32, 4)[place]}x{(32, 4)[place]}x3.npz").write_bytes(content)
+    check_command(page, tmp_path, monkeypatch)
+    commands = [command.replace("MODEL", "tiny.onnx") for command in page.texts(".proof code")]
+    monkeypatch.setattr(page, "texts", lambda _: commands)
+    assert check_command(page, tmp_path, monkeypatch, 1).n == 200
+
+
+@in_browser
+@pytest.mark.parametrize(
+    ("changes", "answer", "title"),
+    [({"classes": ["ant", "bee", "cow"]}, "bee", "bee, image 23"), ({}, "class 1", "class 1, image 23"),
+     ({"labels": None}, "class 1", "image 23")],
+    ids=["names", "numbers", "nothing"],
+)  # fmt: skip
+def test_a_model_without_names_of_classes(
+    browser: Browser, tmp_path: Path, changes: dict[str, Any], answer: str, title: str
+) -> None:
+    """The answer is right, so nothing is to be said against it; the data's names are shown if there are any."""
+    data = save_images(tmp_path / "tiny.npz", **changes)
+    made = site.web(tmp_path / "site", models=save_model(tmp_path / "tiny.onnx"), data=data, images=[7, 3, 1, 0, 2])
+    served = Served(made.path)
+    browser.visit(f"{served.address}#seed={SEED}&picture=23")
+    browser.wait(DECIDED)
+    assert browser.texts(".headline") == [f"The answer is {answer}."]
+    assert "does not make an answer right" not in browser.texts(".meaning")[0]
+    assert browser.run("document.querySelector('#pictures [aria-checked=true]').title") == title
+    assert browser.texts("#data") == ["The pictures are from the data set tiny."]
+    served.end()
+    assert browser.complaints == []
 
 
 @in_browser
@@ -402,6 +544,8 @@ def test_without_webassembly(browser: Browser, served: Served) -> None:
         browser.visit(served.address)
         browser.wait("!document.getElementById('trouble').hidden")
         assert browser.texts("#trouble")[0].startswith("This browser has no WebAssembly, or it is switched off.")
+        browser.wait("document.body.dataset.loaded")
+        assert browser.run("document.getElementById('pause').disabled"), "nothing began"
     finally:
         browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 
@@ -411,7 +555,7 @@ def test_without_webassembly(browser: Browser, served: Served) -> None:
 
 @in_browser
 def test_no_request_after_loading(made: site.Site, browser: Browser, tmp_path: Path) -> None:
-    served, page = Served(made.path), browser  # whose page was never opened before
+    served, page = Served(made.path, Hosted), browser  # whose page was never opened before
     page.visit(f"{served.address}#seed={SEED}")
     page.wait(DECIDED)
     assert {address.split("#")[0].startswith(served.address) for address in page.requests} == {True}
@@ -436,7 +580,7 @@ def test_no_request_after_loading(made: site.Site, browser: Browser, tmp_path: P
 
 @in_browser
 def test_offline_once_loaded(made: site.Site, browser: Browser) -> None:
-    served = Served(made.path)
+    served = Served(made.path, Hosted)
     browser.visit(f"{served.address}#seed={SEED}")
     browser.wait(DECIDED)
     assert "works offline" in browser.texts("#offline")[0]
@@ -445,6 +589,71 @@ def test_offline_once_loaded(made: site.Site, browser: Browser) -> None:
     browser.wait(DECIDED)
     assert browser.texts(".over")[1:] == ["ResNet-20, σ = 0.12"]
     assert browser.complaints == []
+
+
+PICTURES_SHOWN = "document.querySelectorAll('#pictures button').length"
+
+
+@in_browser
+@pytest.mark.parametrize("touched", [False, True], ids=["untouched", "touched"])
+def test_a_newer_version_takes_the_place_of_a_stored_one(
+    made: site.Site, browser: Browser, tmp_path: Path, touched: bool
+) -> None:
+    """Though the browser may keep the former files for an hour; work that was begun is not thrown away."""
+    folder = tmp_path / "site"
+    shutil.copytree(made.path, folder)
+    served = Served(folder, Hosted)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait(f"{DECIDED} && {PICTURES_SHOWN} === {len(POSITIONS)}")
+    site.web(folder, models=[MODEL], images=[5, 9], overwrite=True)
+    if touched:
+        browser.press("Tab")
+    browser.run("navigator.serviceWorker.getRegistration().then((found) => { found.update(); })")
+    if touched:
+        browser.wait("!document.getElementById('newer').hidden")
+        assert browser.run(PICTURES_SHOWN) == len(POSITIONS)
+        browser.click("#reload")
+    browser.wait(f"{PICTURES_SHOWN} === 2 && {DECIDED}")
+    assert browser.run("document.getElementById('newer').hidden")
+    assert [each["position"] for each in browser.run(STORED)["pictures"]["list"]] == [5, 9]
+    served.end()
+
+
+STORED = """(async () => {
+  const [name, ...others] = await caches.keys();
+  if (others.length) throw new Error(`stores besides ${name}: ${others}`);
+  return (await (await caches.open(name)).match("site.json")).json();
+})()"""
+
+
+@in_browser
+def test_a_store_does_not_mix_versions(made: site.Site, browser: Browser, tmp_path: Path) -> None:
+    """A file that is not of the list's version, as while a folder is being copied, and nothing is stored."""
+    folder = tmp_path / "site"
+    shutil.copytree(made.path, folder)
+    (folder / "style.css").write_bytes((folder / "style.css").read_bytes() + b"\n")
+    served = Served(folder, Hosted)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait("document.getElementById('offline').innerText.includes('could not be stored')")
+    served.end()
+
+
+@in_browser
+def test_what_is_served_from_here_is_not_stored(made: site.Site, browser: Browser, tmp_path: Path) -> None:
+    """Also where a page was stored at this address: it is shown once more, and then leaves."""
+    stored = Served(made.path, Asking)
+    browser.visit(f"{stored.address}#seed={SEED}")
+    browser.wait(f"{DECIDED} && document.getElementById('offline').innerText.includes('works offline')")
+    stored.end()
+    other = site.web(tmp_path / "other", models=[MODEL], images=[5, 9])
+    served = Served(other.path, port=stored.port)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait(f"{PICTURES_SHOWN} === 2 && {DECIDED}")
+    assert browser.run("location.hash") == f"#seed={SEED}"
+    assert browser.run("navigator.serviceWorker.getRegistrations().then((found) => found.length)") == 0
+    assert browser.run("caches.keys()") == []
+    assert "is not stored in your browser" in browser.texts("#offline")[0]
+    served.end()
 
 
 @in_browser
@@ -496,6 +705,19 @@ def test_by_keyboard(visit: Callable[..., Browser]) -> None:
 
 
 @in_browser
+def test_skipping_to_the_certificate_keeps_it(visit: Callable[..., Browser]) -> None:
+    page = visit()
+    page.run("window.mark = 1")
+    page.run("document.querySelector('.skip').click()")
+    assert page.run("[document.activeElement.id, location.hash]") == ["stage", f"#seed={SEED}"]
+    page.run("location.hash += '&else=1'")
+    time.sleep(0.3)
+    assert page.run("window.mark") == 1
+    page.run("location.hash = 'seed=0x77'")  # another link
+    page.wait(f"window.mark === undefined && {DECIDED} && document.getElementById('seed').value === '0x77'")
+
+
+@in_browser
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1100])
 def test_layout(visit: Callable[..., Browser], width: int, dark: bool) -> None:
@@ -518,7 +740,9 @@ def test_the_folder(made: site.Site) -> None:
     }
     assert on_disk == dict(made.sizes)
     listed = json.loads((made.path / "site.json").read_text())
-    assert set(listed["files"]) == set(on_disk)
+    digests = {name: hashlib.sha256((made.path / name).read_bytes()).hexdigest() for name in on_disk}
+    assert digests.pop("site.json")
+    assert listed["files"] == digests
     assert [model["name"] for model in listed["models"]] == [MODEL, OTHER]
     html = (made.path / "index.html").read_text()
     assert not re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", html)
@@ -556,11 +780,52 @@ def test_types_and_policy_of_the_server(made: site.Site) -> None:
             assert answer.status == 200
             assert str(answer.headers["Content-Type"]).startswith(kind)
             assert answer.headers["Content-Security-Policy"] == folders.POLICY
+            assert answer.headers["Cache-Control"] == "no-store"
             connection.close()
         with pytest.raises(IntrsError, match="choose another one"):
             site.serving(made.path, served.port)
     finally:
         served.end()
+
+
+def test_the_server_gives_what_is_there_now(made: site.Site) -> None:
+    """A folder of another run may be older than what a browser has of the former one; and none is to be stored."""
+    served = Served(made.path)
+    try:
+        for name, content in (("main.js", made.path / "main.js"), ("sw.js?build=simd", server.LEAVE)):
+            connection = HTTPConnection("127.0.0.1", served.port)
+            connection.request("GET", f"/{name}", headers={"If-Modified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"})
+            assert connection.getresponse().read() == content.read_bytes()
+            connection.close()
+    finally:
+        served.end()
+
+
+def test_titles_tell_models_apart() -> None:
+    names = ("resnet8-sigma0.25", "resnet8-micro0.25", "resnet20-sigma0.25")
+    titles = [entry["title"] for entry in folders._entries([open_model(name) for name in names], None)]
+    assert titles == [f"{TITLE} (resnet8-sigma0.25)", f"{TITLE} (resnet8-micro0.25)", "ResNet-20, σ = 0.25"]
+
+
+def test_names_and_data_that_a_page_cannot_hold(tmp_path: Path) -> None:
+    foreign = tmp_path / "net\udcff.onnx"
+    foreign.write_bytes(save_model(tmp_path / "tiny.onnx").read_bytes())
+    data = save_images(tmp_path / "tiny.npz")
+    other = data.rename(tmp_path / "tiny\udcff.npz")
+    save_images(data)
+    arrays = (np.zeros((2, 32, 32, 3), np.uint8), np.zeros(2, np.int64))
+    for settings, words in (
+        ({"models": foreign, "data": data}, "not UTF-8"),
+        ({"models": tmp_path / "tiny.onnx", "data": other}, "not UTF-8"),
+        ({"models": MODEL, "data": arrays}, "expected a name or a path"),
+        (
+            {"models": [tmp_path / "tiny.onnx"]},
+            "cifar10-500 has images of 32 x 32 x 3 .*tiny takes 4 x 4 x 3. Give data",
+        ),
+    ):
+        with pytest.raises(IntrsError, match=words):
+            site.web(tmp_path / "no", images=[0], **settings)
+    assert not (tmp_path / "no").exists()
 
 
 def test_mistakes(made: site.Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

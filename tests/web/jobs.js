@@ -184,6 +184,15 @@ const KINDS = {
       throw error;
     }
   },
+  // A state of one image that is given for another one, and one that does not say of which image it is.
+  async otherImage(api, read, job) {
+    const { net, image } = await model(api, read, job);
+    const left = (await states(api, net, image, job.options, (state) => state.samples >= job.after)).at(-1);
+    const words = (image, from) => states(api, net, image, { from }).then(() => "", (error) => error.message);
+    const found = [await words(image.map((value) => 255 - value), left), await words(image, { ...left, image: undefined })];
+    net.close();
+    return found;
+  },
   async refusedFrom(api, read, job) {
     const { net, image } = await model(api, read, job);
     const left = (await states(api, net, image, job.options, (state) => state.samples >= job.after)).at(-1);

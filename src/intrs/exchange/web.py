@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from intrs.certificate import least_wins_table, parse_alpha
 from intrs.errors import SettingsError
-from intrs.exact import plain
+from intrs.exact import plain, shown
 from intrs.exchange.device.settings import decisions_of
 from intrs.files import write_whole
 from intrs.request import Predict, Request
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAGIC = b"intrswb1"
 MOST_SIGMAS = 16
 MOST_PREDICT = 100_000
-LONGEST = 200  # characters of a name
+LONGEST = 200  # of a name, in the units of UTF-16 by which browsers count
 
 
 def write_file(network: Network, path: Path, **options: Any) -> None:
@@ -61,7 +61,7 @@ def bundle(
     rules = [_rule(i, each, level) for i, each in enumerate(decided)]
     predictions = [_prediction(i, each, level) for i, each in enumerate(decided)]
     header = {
-        "name": _text(name),
+        "name": checked_name(name),
         "identity": network.identity,
         "shape": list(network.input_shape),
         "classes": network.classes,
@@ -94,17 +94,26 @@ def _sigmas(sigma: str | Number | Sequence[Number] | None) -> list[Number]:
     return found
 
 
-def _text(name: str) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST:
-        raise SettingsError(f"a name has 1 to {LONGEST} characters")
+def checked_name(name: str) -> str:
+    """A name that the header can hold; SettingsError for others."""
+    if not isinstance(name, str) or not 0 < units_of(name) <= LONGEST:
+        raise SettingsError(f"a name has 1 to {LONGEST} characters; those beyond U+FFFF, such as emoji, count twice")
     return name
+
+
+def units_of(name: str) -> int:
+    """The length of a name for browsers; SettingsError if it is no text, such as a file's in another encoding."""
+    try:
+        return len(name.encode("utf-16-le")) // 2
+    except UnicodeEncodeError:
+        raise SettingsError(f"the name {shown(name)} has bytes that are not UTF-8; choose another one") from None
 
 
 def _names(names: str | Sequence[str], classes: int) -> list[str] | None:
     split = names.split(",") if isinstance(names, str) and names else list(names)
     if split and len(split) != classes:
         raise SettingsError(f"the network has {classes} classes, but there are {len(split)} names")
-    return [_text(name.strip()) for name in split] or None
+    return [checked_name(name.strip()) for name in split] or None
 
 
 def _rule(noise: int, decided: Decisions, alpha: Fraction) -> tuple[dict[str, Any], bytes]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -17,11 +19,11 @@ import numpy as np
 
 from intrs import zoo
 from intrs.adaptive import GIVE_UP
-from intrs.data import open_data
+from intrs.data import is_path, open_data
 from intrs.errors import DataError, ModelError, SettingsError
 from intrs.exact import parse_count, parse_fraction, plain
 from intrs.exact import shown as shown_value
-from intrs.exchange.web import bundle
+from intrs.exchange.web import bundle, checked_name, units_of
 from intrs.files import as_path, check_new_folder, write_folder
 from intrs.model import open_model
 from intrs.noise import parse_sigma
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from intrs.data import Images
-    from intrs.data import Spec as AnyData
     from intrs.exact import Number
     from intrs.files import AnyPath
     from intrs.model import AnyModel, Model
@@ -108,7 +109,7 @@ def web(
     *,
     models: AnyModel | Sequence[AnyModel] = MODELS,
     sigma: Number | None = None,
-    data: AnyData = zoo.DEFAULT_DATA,
+    data: AnyPath = zoo.DEFAULT_DATA,
     images: Sequence[int] = PICTURES,
     overwrite: bool = False,
     progress: Shown = None,
@@ -116,7 +117,8 @@ def web(
     """Write the page that certifies in a browser, as a static folder. The first model is the one that it opens with.
 
     sigma is the noise of models that do not say under which they were trained (0.25 without it). images are the
-    positions of the pictures to choose from in the data set. See docs/web-page.md.
+    positions of the pictures to choose from in the data set, which is given by its name or path, as the page's commands
+    name it. See docs/web-page.md.
     """
     path = as_path(out, "out")
     wanted = images if images is PICTURES else _positions(images)
@@ -128,24 +130,13 @@ def web(
         raise SettingsError("a page needs at least one model")
     if sigma is not None:
         parse_sigma(sigma)  # a mistake is refused even if every model says its own
-    contents = dict(_page()) | _engine()
-    entries: list[dict[str, str]] = []
-    with reporting(progress) as report:
-        for done, model in enumerate(opened):
-            if report:
-                report(Progress(done, len(opened), "models"))
-            entry = _entry(model, sigma, [each["name"] for each in entries])
-            contents[entry["file"]] = _bundle(model, entry)
-            entries.append(entry)
-    shown = _pictures(open_data(data), data, wanted)
-    contents[shown["file"]] = shown.pop("bytes")
-    contents["sw.js"] = contents["sw.js"].replace(b"$version", _digest(contents).encode())
-    about = {
-        "version": __version__, "defaults": DEFAULTS, "models": entries, "pictures": shown, "files": [*contents, MARK],
-    }  # fmt: skip
-    contents[MARK] = json.dumps(about, indent=1).encode()  # the last, when all that it names is there
-    write_folder(path, contents.items())
-    sizes = {name: (path / name).stat().st_size for name in contents}
+    entries = _entries(opened, sigma)
+    listed, pixels = _pictures(data, wanted)
+    _check_one_fits(entries, listed)
+    contents = _page() | _engine() | _bundles(opened, entries, progress) | {listed["file"]: pixels}
+    about = {"version": __version__, "defaults": DEFAULTS, "models": entries, "pictures": listed}
+    write_folder(path, _with_list(contents, about).items())
+    sizes = {name: (path / name).stat().st_size for name in (*contents, MARK)}
     return Site(path, tuple(entry["name"] for entry in entries), sizes)
 
 
@@ -171,17 +162,28 @@ def _engine() -> dict[str, bytes]:
             and not name.endswith(".d.ts")}  # fmt: skip
 
 
-def _entry(model: Model, sigma: Number | None, taken: Sequence[str]) -> dict[str, str]:
-    """What the page's list says of a model."""
+def _entries(models: Sequence[Model], sigma: Number | None) -> list[dict[str, Any]]:
+    """What the page's list says of the models; those that would have the same title are told apart by their names."""
+    entries = [_entry(model, sigma) for model in models]
+    names = Counter(entry["name"] for entry in entries)
+    titles = Counter(entry["title"] for entry in entries)
+    for entry in entries:
+        if names[entry["name"]] > 1:
+            raise ModelError(f"two models are called {entry['name']}; rename one of the files")
+        if titles[entry["title"]] > 1:
+            entry["title"] += f" ({entry['name']})"
+    return entries
+
+
+def _entry(model: Model, sigma: Number | None) -> dict[str, Any]:
     name = Path(model.name).stem if model.path and not model.card else model.name
     if not name:
         raise ModelError("a Network has no name by which others could verify its certificates; pass its file")
-    if name in taken:
-        raise ModelError(f"two models are called {name}; rename one of the files")
     level = plain(parse_fraction(model.trained_sigma or (SIGMA if sigma is None else sigma), "sigma"))
     return {
-        "name": name, "title": f"{_title(model, name)}, σ = {level}", "sigma": level,
+        "name": checked_name(name), "title": f"{_title(model, name)}, σ = {level}", "sigma": level,
         "spec": model.name if model.card else Path(model.name).name, "file": f"models/{_safe(name)}.intrs",
+        "shape": list(model.network().input_shape),
     }  # fmt: skip
 
 
@@ -198,12 +200,32 @@ def _safe(name: str) -> str:
     return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _bundle(model: Model, entry: Mapping[str, str]) -> bytes:
-    return bundle(model.network(), sigma=entry["sigma"], name=entry["name"], names=model.class_names)
+def _bundles(models: Sequence[Model], entries: Sequence[Mapping[str, Any]], progress: Shown) -> dict[str, bytes]:
+    """The models' files, by their names in the folder."""
+    made: dict[str, bytes] = {}
+    with reporting(progress) as report:
+        for model, entry in zip(models, entries, strict=True):
+            if report:
+                report(Progress(len(made), len(models), "models"))
+            settings = {"sigma": entry["sigma"], "name": entry["name"], "names": model.class_names}
+            made[entry["file"]] = bundle(model.network(), **settings)
+    return made
 
 
-def _pictures(data: Images, spec: AnyData, positions: Sequence[int]) -> dict[str, Any]:
-    """The pictures' bytes, one after the other, and what the page's list says of them."""
+def _open_named(spec: AnyPath) -> tuple[str, Images]:
+    """The pictures, and what the page's commands call them."""
+    if not is_path(spec):
+        raise SettingsError(
+            "data: expected a name or a path, because the page's commands name the data. "
+            "Save arrays first, numpy.savez('pictures.npz', images=images, labels=labels), and pass data='pictures.npz'"
+        )
+    units_of(os.fspath(spec))  # a page cannot hold all names that a file may have
+    return os.fspath(spec), open_data(spec)
+
+
+def _pictures(spec: AnyPath, positions: Sequence[int]) -> tuple[dict[str, Any], bytes]:
+    """What the page's list says of the pictures, and their bytes, one after the other."""
+    name, data = _open_named(spec)
     count = len(data.indices)
     wanted = [position for position in dict.fromkeys(positions) if position < count or positions is not PICTURES]
     if not 0 < len(wanted) <= MOST_PICTURES:
@@ -211,21 +233,34 @@ def _pictures(data: Images, spec: AnyData, positions: Sequence[int]) -> dict[str
     if any(not 0 <= position < count for position in wanted):
         raise DataError(f"images: the data set has positions 0 to {count - 1}")
     pixels: list[NDArray[np.uint8]] = [np.asarray(data.images[position]) for position in wanted]
-    listed = [{"position": at, "index": int(data.indices[at]), "label": _label(data, at)} for at in wanted]
-    return {
-        "file": "pictures.bin", "data": str(spec), "shape": list(pixels[0].shape), "list": listed,
-        "bytes": b"".join(image.tobytes() for image in pixels),
+    listed = [{"position": at, "index": int(data.indices[at]), "label": data.label(at)} for at in wanted]
+    about = {
+        "file": "pictures.bin", "data": name, "name": data.name, "shape": list(pixels[0].shape),
+        "classes": data.classes, "list": listed,
     }  # fmt: skip
+    return about, b"".join(image.tobytes() for image in pixels)
 
 
-def _label(data: Images, position: int) -> str:
-    label = int(data.labels[position])
-    return data.classes[label] if label < len(data.classes) else f"class {label}"
+def _check_one_fits(entries: Sequence[Mapping[str, Any]], pictures: Mapping[str, Any]) -> None:
+    """Refuse pictures that none of the models takes: the page could show nothing."""
+    if all(entry["shape"] != pictures["shape"] for entry in entries):
+        found, taken = (" x ".join(map(str, each["shape"])) for each in (pictures, entries[0]))
+        raise DataError(
+            f"{pictures['name']} has images of {found} (height x width x channels), but {entries[0]['name']} takes "
+            f"{taken}. Give data whose images have this size"
+        )
 
 
-def _digest(contents: Mapping[str, bytes]) -> str:
-    """Of all files: the browser's store is renewed when one of them changes."""
-    total = hashlib.sha256()
-    for name, content in contents.items():
-        total.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
-    return total.hexdigest()[:16]
+def _with_list(contents: Mapping[str, bytes], about: Mapping[str, Any]) -> dict[str, bytes]:
+    """All files, with the list of them as the last one, when all that it names is there.
+
+    The browser's store is renewed when the digest over all of them, and over what is said of them, is another one.
+    """
+    total = hashlib.sha256(json.dumps([about, _digests(contents)]).encode()).hexdigest()[:16]
+    made = {**contents, "sw.js": contents["sw.js"].replace(b"$version", total.encode())}
+    listed = {**about, "store": total, "files": _digests(made)}
+    return made | {MARK: json.dumps(listed, indent=1).encode()}
+
+
+def _digests(contents: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -1,18 +1,26 @@
-"""A small server for one folder on this machine: Python's own, with the right types and the page's policy."""
+"""A small server for one folder on this machine: Python's own, with the right types and the page's policy.
+
+The next folder at the same address may be another one, and so may the next program. So browsers are told to keep
+nothing, and what an earlier page has stored at this address is emptied.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intrs.errors import SettingsError
 from intrs.site.folder import POLICY
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from io import BytesIO
+    from typing import BinaryIO
 
 HERE = "127.0.0.1"
+WORKER = "/sw.js"  # which stores the page, where it is hosted
+LEAVE = Path(__file__).with_name("leave.js")  # which empties the store instead
 TYPES = {
     ".bin": "application/octet-stream",
     ".css": "text/css; charset=utf-8",
@@ -30,11 +38,20 @@ class Handler(SimpleHTTPRequestHandler):
 
     extensions_map = TYPES  # not what a registry of the system says
 
+    def send_head(self) -> BytesIO | BinaryIO | None:
+        """Without asking how old the browser's copy is: it may be of another folder."""
+        del self.headers["If-Modified-Since"]
+        return super().send_head()
+
+    def translate_path(self, path: str) -> str:
+        """Where a file lies."""
+        return str(LEAVE) if path.partition("?")[0] == WORKER else super().translate_path(path)
+
     def end_headers(self) -> None:
         """With what holds for all answers."""
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:

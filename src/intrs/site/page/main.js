@@ -2,20 +2,22 @@
 
 import { contentIndex, parseSeed } from "./engine/index.js";
 import { $, element } from "./dom.js";
-import { Model, MOST_BYTES, ModelError, conversion, fetched, isForeignModel, isModelName } from "./models.js";
+import { Model, MOST_BYTES, ModelError, answered, conversion, fetched, isForeignModel, isModelName } from "./models.js";
 import { npz } from "./npz.js";
-import { storeOffline } from "./offline.js";
+import { mayStore, storeOffline, watchForNewer } from "./offline.js";
 import { Panel } from "./panel.js";
-import { fitted, PictureError } from "./picture.js";
+import { fitNote, fitted, PictureError } from "./picture.js";
 import { Gallery } from "./pictures.js";
-import { proof } from "./proof.js";
+import { pictureFile, proof } from "./proof.js";
 import { Runner } from "./runner.js";
-import { announced, percent } from "./words.js";
+import { announced, risk } from "./words.js";
 
 const models = [];  // in the order of the file that lists them, own ones last
 const runners = [new Runner(new Panel(), told), new Runner(new Panel(), told)];
 const chosen = { model: null, rival: null, picture: null, seed: null };
-let gallery, defaults, turn = 0, spoken = "";
+const ASKED = ["picture", "model", "rival", "seed"];  // what a link may say
+let worked = null;  // the last choice with which something could begin: what is seen
+let gallery, defaults, starting = false, turn = 0, spoken = "", note = "";
 
 // --- messages --------------------------------------------------------------------------------------------------------
 
@@ -43,45 +45,74 @@ async function copy(text, what) {
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-const active = () => runners.slice(0, chosen.rival ? 2 : 1);
+const active = () => runners.slice(0, worked?.rival ? 2 : 1);
 
-async function pixelsFor(picture, shape) {
-  if (picture.shape.join() === shape.join()) return picture.pixels;
-  if (!picture.file) {
-    const [height, width] = shape, [h, w] = picture.shape;
-    throw new PictureError(`This network takes pictures of ${width} × ${height} pixels, and those of this page have ${w} × ${h}. Open a picture of your own: it will be fitted.`);
-  }
-  return (await fitted(picture.file, shape)).pixels;
+function unfit([height, width, channels], [h, w, c]) {
+  const what = height === h && width === w ? `with ${channels} channels, and those of this page have ${c}`
+    : `of ${width} × ${height} pixels, and those of this page have ${w} × ${h}`;
+  return new PictureError(`This network takes pictures ${what}. Open a picture of your own and then choose the network: the picture will be fitted to it.`);
 }
 
-// Begin again with what is chosen now.
+// The picture as a network of this shape takes it, and of one's own also what was done to it.
+async function fitFor(picture, shape) {
+  if (picture.own) return (picture.fits[shape] ??= await fitted(picture.file, shape));
+  if (String(picture.shape) !== String(shape)) throw unfit(shape, picture.shape);
+  return { pixels: picture.pixels };
+}
+
+// All that a choice needs; nothing that is seen has changed yet.
+async function prepared(wanted, picture) {
+  await Promise.all(wanted.map((model) => model.open()));
+  return Promise.all(wanted.map((model) => fitFor(picture, model.shape)));
+}
+
+// Begin again with what is chosen now. If that cannot be, the last choice that could is there again.
 async function restart() {
-  const mine = ++turn, wanted = [chosen.model, chosen.rival].filter(Boolean);
+  const mine = ++turn, wanted = [chosen.model, chosen.rival].filter(Boolean), halted = runners.filter(({ running }) => running);
   runners.forEach((runner) => runner.stop());
+  starting = true;
   document.body.dataset.run = "starting";
-  for (const model of models) if (!wanted.includes(model)) model.close();
   trouble("");
-  spoken = "";
   try {
-    await Promise.all(wanted.map((model) => model.open()));
-    if (mine !== turn) return;
-    const images = await Promise.all(wanted.map((model) => pixelsFor(chosen.picture, model.shape)));
-    if (mine !== turn) return;
-    chosen.picture.index ??= contentIndex(chosen.model.net, images[0]);
-    showChoices();
-    const largest = Math.max(...wanted.map((model) => model.largest));
-    await Promise.all(wanted.map((model, i) => runners[i].begin(model, chosen.picture, images[i], chosen.seed, largest)));
+    const fits = await prepared(wanted, chosen.picture);
+    if (mine === turn) run(wanted, fits);
   } catch (error) {
-    if (mine === turn) complain(error);
-  } finally {
-    if (mine === turn) buttons();
+    if (mine === turn) giveBack(error, halted);
   }
+}
+
+function run(wanted, fits) {
+  const mine = turn, largest = Math.max(...wanted.map((model) => model.largest));
+  for (const model of models) if (!wanted.includes(model)) model.close();
+  chosen.picture.index ??= contentIndex(chosen.model.net, fits[0].pixels);
+  [worked, note, spoken, starting] = [{ ...chosen }, notes(wanted, fits), "", false];
+  const runs = wanted.map((model, i) => runners[i].begin(model, chosen.picture, fits[i].pixels, chosen.seed, largest));
+  showChoices();
+  Promise.all(runs).catch(complain).finally(() => { if (mine === turn) buttons(); });
+}
+
+function giveBack(error, halted) {
+  starting = false;
+  complain(error);
+  if (worked) {
+    Object.assign(chosen, worked);
+    showChoices();
+    halted.forEach((runner) => runner.goOn().catch(complain));
+  }
+  buttons();
+}
+
+// What was done to a picture of one's own, for each network if it differs.
+function notes(wanted, fits) {
+  if (!chosen.picture.own) return "";
+  const words = wanted.map((model, i) => fitNote(chosen.picture.file, fits[i], model.shape));
+  return new Set(words).size === 1 ? words[0] : wanted.map((model, i) => `${model.title}: ${words[i]}`).join(" ");
 }
 
 function told(runner) {
   buttons();
   if (runner === runners[0]) {
-    const words = announced(runner.state, runner.model.names), part = words.split(" Certified")[0] + runner.state.decided;
+    const words = announced(runner.state, runner.names), part = words.split(" Certified")[0] + runner.state.decided;
     if (words && part !== spoken) {  // a growing radius is not read out at every step
       spoken = part;
       $("said").textContent = words;
@@ -91,8 +122,9 @@ function told(runner) {
 }
 
 function buttons() {
-  const running = active().some((runner) => runner.running), open = active().some((runner) => !runner.state?.decided);
-  document.body.dataset.run = running ? "running" : open ? "paused" : "decided";
+  if (starting) return;
+  const running = active().some((runner) => runner.running), open = active().some((runner) => runner.open);
+  document.body.dataset.run = running ? "running" : open ? "paused" : worked ? "decided" : "none";
   $("pause").disabled = !open;
   $("pause").textContent = running || !open ? "Pause" : "Continue";
   $("again").disabled = false;
@@ -121,20 +153,24 @@ function showChoices() {
   $("rival").replaceChildren(element("option", { value: -1 }, "nothing"), ...models.filter((model) => model !== chosen.model).map(option));
   $("rival").value = chosen.rival ? models.indexOf(chosen.rival) : -1;
   $("seed").value = `0x${BigInt(chosen.seed).toString(16)}`;
-  $("alpha").textContent = percent(chosen.model.alpha, 1);
+  $("alpha").textContent = risk(...active().map(({ model }) => model.rule.alpha));
   gallery.mark(chosen.picture);
   $("stage").classList.toggle("two", chosen.rival !== null);
   $("stage").replaceChildren(...active().map(({ panel }) => panel.node));
-  $("fitted").hidden = !chosen.picture.note;
-  $("fitted").textContent = chosen.picture.note ?? "";
+  $("fitted").hidden = !note;
+  $("fitted").textContent = note;
   $("save").hidden = !chosen.picture.own;
+  $("save").textContent = `Save ${saved().map(({ file }) => file).join(" and ")}`;
   $("link").hidden = Boolean(chosen.picture.own || chosen.model.own || chosen.rival?.own);
   showProofs();
 }
 
+// The files of pictures that the commands read, and for each of them a network whose picture it holds.
+const fileFor = ({ model }) => pictureFile(model.shape, active().map((runner) => runner.model.shape));
+const saved = () => [...new Map(active().map((runner) => [fileFor(runner), runner]))].map(([file, runner]) => ({ file, runner }));
+
 function showProofs() {
-  const of = (runner, model) => proof(model, chosen.picture, chosen.seed, defaults, runner.model === model && runner.picture === chosen.picture && runner.seed === chosen.seed ? runner.state : null, copy);
-  $("proofs").replaceChildren(...active().map((runner, i) => of(runner, [chosen.model, chosen.rival][i])));
+  $("proofs").replaceChildren(...active().map((runner) => proof(runner, fileFor(runner), defaults, copy)));
 }
 
 function link() {
@@ -169,10 +205,8 @@ async function openFile(file) {
   trouble("");
   if (isForeignModel(file.name)) throw new ModelError(conversion(file.name));
   if (isModelName(file.name)) return openModel(file);
-  const shape = chosen.model.shape, { pixels, from, untouched } = await fitted(file, shape), [height, width] = shape;
-  const note = untouched ? `${file.name} has ${width} × ${height} pixels, and is taken as it is.`
-    : `${file.name} has ${from.width} × ${from.height} pixels. Its middle was averaged down to ${width} × ${height}, what the network takes: the certificate is about the small picture, not about your file.`;
-  const picture = { own: true, file, pixels, shape, note, title: file.name, index: undefined };
+  const { shape } = chosen.model, fit = await fitted(file, shape);
+  const picture = { own: true, file, pixels: fit.pixels, shape, fits: { [shape]: fit }, title: file.name, index: undefined };
   gallery.replaceOwn(picture);
   return choose({ picture });
 }
@@ -194,10 +228,23 @@ const take = (input) => {
 };
 
 function save() {
-  const [runner] = runners, bytes = npz(runner.pixels, runner.model.shape, chosen.picture.index);
-  const address = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-  element("a", { href: address, download: "picture.npz" }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
+  for (const { file, runner } of saved()) {
+    const bytes = npz(runner.pixels, runner.model.shape, runner.picture.index);
+    const address = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+    element("a", { href: address, download: file }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  }
+}
+
+// Whether a link was put in the place of the address, and not only a place on the page.
+function asksAnew({ oldURL, newURL }) {
+  const [before, now] = [oldURL, newURL].map((address) => new URLSearchParams(new URL(address).hash.slice(1)));
+  return ASKED.some((name) => now.has(name)) && ASKED.some((name) => now.get(name) !== before.get(name));
+}
+
+function skip(event) {
+  event.preventDefault();  // the address keeps what it says
+  $("stage").focus();
 }
 
 function listen() {
@@ -219,24 +266,36 @@ function listen() {
     document.body.classList.remove("dragging");
     if (event.dataTransfer.files[0]) openFile(event.dataTransfer.files[0]).catch(complain);
   });
-  window.addEventListener("hashchange", () => location.reload());
+  document.querySelector(".skip").addEventListener("click", skip);
+  window.addEventListener("hashchange", (event) => { if (asksAnew(event)) location.reload(); });
+  $("reload").addEventListener("click", () => location.reload());
+  watchForNewer(() => { $("newer").hidden = false; });
 }
 
 // --- beginning -------------------------------------------------------------------------------------------------------
 
 async function pictures(listed) {
-  const bytes = await fetched(listed.file), size = listed.shape.reduce((a, b) => a * b);
-  return listed.list.map(({ position, index, label }, i) =>
-    ({ position, index, truth: label, title: `${label}, image ${index}`, data: listed.data, shape: listed.shape, pixels: bytes.slice(size * i, size * (i + 1)) }));
+  const { data, shape, classes } = listed, bytes = await fetched(listed.file), size = shape.reduce((a, b) => a * b);
+  return listed.list.map(({ position, index, label }, i) => {
+    const truth = label === null ? "" : (classes[label] ?? `class ${label}`), title = `${truth ? `${truth}, ` : ""}image ${index}`;
+    return { position, index, label, classes, truth, title, data, shape, pixels: bytes.slice(size * i, size * (i + 1)) };
+  });
 }
 
-// The model that a link names comes first, and the page begins as soon as it is there; the others follow.
+// Where the model is that is shown first: the one that a link names, else the first that takes the pictures.
+function firstOf({ models: listed, pictures: { shape } }, name) {
+  const fits = (model) => String(model.shape) === String(shape);
+  const asked = listed.findIndex((model) => model.name === name && fits(model));
+  return asked >= 0 ? asked : Math.max(0, listed.findIndex(fits));
+}
+
+// The page begins as soon as the first model is there; the others follow.
 async function begin() {
-  const asked = new URLSearchParams(location.hash.slice(1));
-  const site = JSON.parse(new TextDecoder().decode(await fetched("site.json")));
+  const asked = new URLSearchParams(location.hash.slice(1)), answer = await answered("site.json"), site = await answer.json();
   $("version").textContent = site.version;
+  $("data").textContent = `The pictures are from the data set ${site.pictures.name}.`;
   const read = async (listed) => Object.assign(new Model(await fetched(listed.file), listed), { listed: listed.sigma });
-  const first = Math.max(0, site.models.findIndex(({ name }) => name === asked.get("model")));
+  const first = firstOf(site, asked.get("model"));
   const [model, shown] = await Promise.all([read(site.models[first]), pictures(site.pictures)]);
   gallery = new Gallery($("pictures"), (picture) => choose({ picture }));
   shown.forEach((picture) => gallery.add(picture));
@@ -245,17 +304,14 @@ async function begin() {
   listen();
   Panel.startFlickering(() => active().filter((runner) => runner.running).map(({ panel }) => panel));
   defaults = site.defaults;
-  const running = restart();
-  const others = await Promise.all(site.models.filter((_, i) => i !== first).map(read));
+  const [others] = await Promise.all([Promise.all(site.models.filter((_, i) => i !== first).map(read)), restart()]);
   others.splice(first, 0, model);
   models.splice(0, 1, ...others);
-  await model.open();
-  showChoices();
+  if (worked) showChoices();
   const rival = models.find(({ name }) => name === asked.get("rival"));
   if (rival) choose({ rival });
-  await storeOffline((text) => { $("offline").textContent = text; });
+  await storeOffline(mayStore(answer), (text) => { $("offline").textContent = text; });
   document.body.dataset.loaded = "yes";
-  await running;
 }
 
 begin().catch((error) => {

@@ -16,13 +16,16 @@ export const isForeignModel = (name) => OTHERS.some((suffix) => name.toLowerCase
 // What to do with a model that no browser can certify.
 export const conversion = (name) =>
   `${name} is a model as other programs take it. Convert it once, on a PC with intrs, and drop the file that comes out:\n` +
-  `${EXPORT} ${quoted(name)} --target web -o model.intrs`;
+  `${EXPORT} ${argument(name)} --target web -o model.intrs`;
 
 // A text as a shell takes it. Control characters would end the line, or be keys to a terminal, whatever is around them.
 export const quoted = (text) => {
   const shown = text.replace(/\p{Cc}/gu, "_");
   return /^[\w@%+=:,./-]+$/.test(shown) && !shown.startsWith("-") ? shown : `'${shown.replaceAll("'", `'\\''`)}'`;
 };
+
+// The same as an argument that is no option, whatever it begins with.
+export const argument = (text) => quoted(text.startsWith("-") ? `./${text}` : text);
 
 let compiled;
 
@@ -33,11 +36,13 @@ async function wasm() {
   return compiled;
 }
 
-export async function fetched(path) {
+export async function answered(path) {
   const answer = await fetch(path).catch(() => null);
   if (!answer?.ok) throw new ModelError(`${path} cannot be loaded. Is the folder complete, and is it served over http? A browser does not open it as a file; this does: intrs web --serve`);
-  return new Uint8Array(await answer.arrayBuffer());
+  return answer;
 }
+
+export const fetched = async (path) => new Uint8Array(await (await answered(path)).arrayBuffer());
 
 // The noise tables lie in the file behind the network.
 function noiseTable(bytes, wanted) {
@@ -76,8 +81,6 @@ export class Model {
 
   get shape() { return this.net.shape; }
   get dimension() { return this.shape.reduce((a, b) => a * b); }
-  get names() { return this.net.names ?? Array.from({ length: this.net.classes }, (_, c) => `class ${c}`); }
-  get alpha() { return value(this.rule.alpha); }
   get most() { return this.rule.n; }
   get sigma() { return value(this.rule.sigma); }
 

@@ -35,10 +35,10 @@ export class Panel {
   }
 
   // A new run begins: everything that was said of the last one goes.
-  begin(model, picture, { index, truth }, seed, largest) {
-    Object.assign(this, { model, picture, index, truth, seed, state: null, drawn: -1 });
-    paint(this.canvas, picture, model.shape);
-    paint(this.noisy, picture, model.shape);
+  begin({ model, picture, pixels, names, truth, seed }, largest) {
+    Object.assign(this, { model, picture: pixels, names, truth, called: picture.truth, index: picture.index, seed: BigInt(seed), state: null, drawn: -1 });
+    paint(this.canvas, pixels, model.shape);
+    paint(this.noisy, pixels, model.shape);
     this.ball.scale(largest);
     this.history.reset(largest, model.most);
     this.bars = null;
@@ -48,7 +48,7 @@ export class Panel {
 
   // What is known now, and how many samples were counted per second.
   show(state, perSecond) {
-    const { names, dimension, alpha } = this.model;
+    const { names } = this, { dimension, rule } = this.model;
     this.state = state;
     setText(this.over, this.model.title);
     setText(this.title, headline(state, names));
@@ -56,7 +56,7 @@ export class Panel {
     setText(this.radius, certified ? radiusText(state.radiusSq) : "–");
     this.radius.dataset.label = "certified radius";
     this.node.dataset.answer = certified ? "certified" : state?.decided ? "abstained" : "open";
-    setText(this.meaning, meaning(state, names, dimension, alpha) + verdict(state, names, this.truth));
+    setText(this.meaning, meaning(state, names, dimension, rule) + verdict(state, this.truth, this.called));
     this.ball.show(state, certified ? names[state.label] : "");
     if (state?.samples) this.history.add(state);
     this.changes.show(state, this.picture, this.model.shape, certified ? names[state.label] : "");
@@ -72,7 +72,7 @@ export class Panel {
   }
 
   #tally(state) {
-    const { names } = this.model, counts = state?.counts ?? names.map(() => 0), total = Math.max(1, state?.samples ?? 0);
+    const { names } = this, counts = state?.counts ?? names.map(() => 0), total = Math.max(1, state?.samples ?? 0);
     const shown = names.length <= MOST_BARS ? [...counts.keys()] : leaders(counts);
     if (!this.bars || names.length > MOST_BARS) this.#makeBars(shown);
     for (const [i, c] of shown.entries()) {
@@ -87,7 +87,7 @@ export class Panel {
   #makeBars(shown) {
     this.bars = shown.map((c) => {
       const bar = element("progress", { max: 1, value: 0, "aria-hidden": "true" }), value = element("span", { class: "value" }, "0");
-      return { row: element("li", { "data-class": c }, element("span", { class: "name" }, this.model.names[c]), bar, value), bar, value };
+      return { row: element("li", { "data-class": c }, element("span", { class: "name" }, this.names[c]), bar, value), bar, value };
     });
     this.votes.replaceChildren(...this.bars.map(({ row }) => row));
   }

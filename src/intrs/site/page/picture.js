@@ -57,6 +57,12 @@ export async function fitted(file, [height, width, channels]) {
   return { pixels, from, untouched: from.width === width && from.height === height };
 }
 
+// What was done to a file to make it fit.
+export function fitNote({ name }, { from, untouched }, [height, width]) {
+  return untouched ? `${name} has ${width} × ${height} pixels, and is taken as it is.`
+    : `${name} has ${from.width} × ${from.height} pixels. Its middle was averaged down to ${width} × ${height}, what the network takes: the certificate is about the small picture, not about your file.`;
+}
+
 // The mean colour of a square, in which pixels count by the area of them that lies in it.
 function average(data, stride, left, top, size) {
   const sum = [0, 0, 0];

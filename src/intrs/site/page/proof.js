@@ -1,29 +1,32 @@
 // The command that gives the same certificate on another machine, and what it must say.
 
 import { element, number } from "./dom.js";
-import { quoted } from "./models.js";
+import { argument, quoted } from "./models.js";
 import { radiusText } from "./words.js";
 
 const hex = (seed) => `0x${BigInt(seed).toString(16)}`;
 
 const option = (name, value) => `${name} ${quoted(String(value))}`;
 
+// The file of a picture of one's own, as a network takes it: networks of different sizes need one each.
+export const pictureFile = (shape, shapes) => (new Set(shapes.map(String)).size > 1 ? `picture-${shape.join("x")}.npz` : "picture.npz");
+
 // Settings that are the command's own defaults are left out. All that a file says is quoted: the command is pasted into a shell.
-export function command(model, picture, seed, defaults) {
-  const { rule } = model, data = picture.own ? "picture.npz" : `${quoted(picture.data)} ${option("--first", picture.position)} --max 1`;
+export function command(model, picture, seed, defaults, file = "picture.npz") {
+  const { rule } = model, data = picture.own ? file : `${argument(picture.data)} ${option("--first", picture.position)} --max 1`;
   const names = { n: "--n", n0: "--n0", alpha: "--alpha", noise: "--noise", bound: "--bound", ...(rule.adaptive ? { giveUp: "--give-up" } : {}) };
   const others = Object.keys(names).filter((name) => String(rule[name]) !== String(defaults[name])).map((name) => option(names[name], rule[name]));
   const adaptive = rule.adaptive ? ["--adaptive", option("--radii", rule.radii.join(","))] : [];
-  return ["intrs certify", quoted(model.spec), data, option("--sigma", rule.sigma), ...adaptive, ...others, `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
+  return ["intrs certify", argument(model.spec), data, option("--sigma", rule.sigma), ...adaptive, ...others, `--seed ${hex(seed)}`, "-o page.tsv"].join(" ");
 }
 
 const row = (name, text, key) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-key": key }, text));
 
-export function proof(model, picture, seed, defaults, state, copy) {
-  const text = command(model, picture, seed, defaults), button = element("button", { type: "button", class: "copy" }, "Copy the command");
+export function proof({ model, picture, seed, names, state }, file, defaults, copy) {
+  const text = command(model, picture, seed, defaults, file), button = element("button", { type: "button", class: "copy" }, "Copy the command");
   button.addEventListener("click", () => copy(text, "Command"));
   const found = state?.decided ? [
-    row("class (predict)", state.radiusSq === null ? "-1, an abstention" : `${state.label}, ${model.names[state.label]}`, "predict"),
+    row("class (predict)", state.radiusSq === null ? "-1, an abstention" : `${state.label}, ${names[state.label]}`, "predict"),
     row("votes (votes)", `${number(state.votes)} of ${number(state.samples)}`, "votes"),
     row("squared radius (radius_sq)", state.radiusSq === null ? "none" : `${state.radiusSq}, so radius ${radiusText(state.radiusSq)}`, "radius_sq"),
     row("votes of all classes (counts)", state.counts.join(","), "counts"),

@@ -1,5 +1,6 @@
 // One certificate at a time for a panel: begin, pause, go on from where it stopped.
 
+import { namesFor, truthFor } from "./classes.js";
 import { certify } from "./engine/index.js";
 
 export class Runner {
@@ -9,12 +10,17 @@ export class Runner {
 
   begin(model, picture, pixels, seed, largest) {
     this.stop();
-    Object.assign(this, { model, picture, pixels, seed, state: null, spent: 0 });
-    this.panel.begin(model, pixels, picture, BigInt(seed), largest);
+    const names = namesFor(model.net, picture), truth = truthFor(model.net, picture);
+    Object.assign(this, { model, picture, pixels, seed, names, truth, state: null, spent: 0 });
+    this.panel.begin(this, largest);
     return this.goOn();
   }
 
   get running() { return this.controller !== null; }
+
+  get begun() { return this.model !== undefined; }
+
+  get open() { return this.begun && !this.state?.decided; }
 
   stop() {
     this.controller?.abort();
@@ -23,7 +29,7 @@ export class Runner {
 
   // Until it is decided or stopped.
   async goOn() {
-    if (this.running || this.state?.decided) return;
+    if (this.running || !this.open) return;
     const controller = (this.controller = new AbortController()), before = this.spent;
     const options = { seed: this.seed, index: this.picture.index, signal: controller.signal, sigma: this.model.rule.sigma, noise: this.model.rule.noise };
     if (this.state) options.from = this.state;
@@ -43,6 +49,6 @@ export class Runner {
     } finally {
       if (this.controller === controller) this.controller = null;
     }
-    this.told(this);
+    if (this.state) this.told(this);
   }
 }

@@ -5,9 +5,28 @@ const STORE = `intrs ${self.registration.scope} ${VERSION}`;
 const BUILD = new URL(self.location.href).searchParams.get("build") === "plain" ? "plain" : "simd";
 const wanted = (file) => !file.endsWith(".wasm") || file.endsWith(`-${BUILD}.wasm`);
 
+// From the server, not from what the browser kept of an earlier version.
+async function fetched(file) {
+  const answer = await fetch(new Request(file, { cache: "reload" }));
+  if (!answer.ok) throw new Error(`${file}: ${answer.status}`);
+  return answer;
+}
+
+// The same for a file whose content is known, so that no store mixes versions while the folder is being written anew.
+async function checked(file, digest) {
+  const answer = await fetched(file), bytes = await crypto.subtle.digest("SHA-256", await answer.clone().arrayBuffer());
+  const found = Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (found !== digest) throw new Error(`${file} is of another version`);
+  return answer;
+}
+
 async function store() {
-  const { files } = await (await fetch("site.json")).json();
-  await (await caches.open(STORE)).addAll(["./", ...files.filter(wanted)]);
+  const list = await fetched("site.json"), { store: version, files } = await list.clone().json();
+  if (version !== VERSION) throw new Error("site.json is of another version");
+  const kept = await caches.open(STORE), names = Object.keys(files).filter(wanted);
+  await Promise.all(names.map(async (name) => kept.put(name, await checked(name, files[name]))));
+  await kept.put("./", await checked("./", files["index.html"]));
+  await kept.put("site.json", list);
   await self.skipWaiting();
 }
 

@@ -1,6 +1,7 @@
 // Every sentence about a certificate, from its integers.
 
 import { number } from "./dom.js";
+import { fraction } from "./engine/bundle.js";
 
 const RANGE = 255;
 
@@ -16,6 +17,15 @@ export function root(value) {
 export const radiusText = (radiusSq) => (Math.floor(root(radiusSq * 10 ** 6) / RANGE) / 1000).toFixed(3);
 
 export const percent = (part, whole) => `${((100 * part) / whole).toFixed(1)} %`;
+
+// The largest of some risks, as a share in percent: exact, or rounded up to three digits.
+export function risk(...alphas) {
+  const [above, below] = alphas.map((alpha) => fraction(alpha, "alpha")).reduce((a, b) => (b[0] * a[1] > a[0] * b[1] ? b : a));
+  for (let places = 0, part = 100n * above; ; places++, part *= 10n) {
+    const up = (part + below - 1n) / below, digits = String(up).padStart(places + 1, "0"), point = digits.length - places;
+    if (up * below === part || up >= 100n) return `${digits.slice(0, point)}${places ? "." : ""}${digits.slice(point)} %`;
+  }
+}
 
 // How much room there is within the radius, in pixel levels.
 export function room(radiusSq, dimension) {
@@ -34,8 +44,10 @@ export function headline(state, names) {
   return state.decided ? "No answer: the votes are too close." : `Perhaps ${name} …`;
 }
 
-export function meaning(state, names, dimension, alpha) {
-  if (!state || state.label === null) return "The first 100 noisy copies choose a class. Fresh ones then test it.";
+const choosing = (n0) => (n0 === 1 ? "The first noisy copy chooses" : `The first ${number(n0)} noisy copies choose`);
+
+export function meaning(state, names, dimension, { n0, alpha }) {
+  if (!state || state.label === null) return `${choosing(n0)} a class. Fresh ones then test it.`;
   const name = names[state.label];
   if (state.radiusSq !== null) {
     return state.radiusSq === 0 ? `The smoothed network’s answer is certain, though not yet within any distance.`
@@ -44,13 +56,13 @@ export function meaning(state, names, dimension, alpha) {
   if (!state.decided) return `The votes do not settle yet whether “${name}” has the majority.`;
   const rest = Math.max(...state.counts.filter((_, c) => c !== state.label)), rival = names[state.counts.findIndex((v, c) => v === rest && c !== state.label)];
   return `“${name}” has ${number(state.counts[state.label])} of ${number(state.samples)} votes, “${rival}” has ${number(rest)}. ` +
-    `To name a class on such votes would be wrong more often than ${percent(alpha, 1)} of the time, so the smoothed network abstains.`;
+    `To name a class on such votes would be wrong more often than ${risk(alpha)} of the time, so the smoothed network abstains.`;
 }
 
 // A certificate is about the answer's stability: say so where the answer is wrong.
-export const verdict = (state, names, truth) =>
-  state !== null && state.radiusSq !== null && truth && names[state.label] !== truth
-    ? ` The data set says ${truth}: a certificate does not make an answer right.` : "";
+export const verdict = (state, truth, called) =>
+  state !== null && state.radiusSq !== null && truth !== null && state.label !== truth
+    ? ` The data set says ${called}: a certificate does not make an answer right.` : "";
 
 // For those who listen: only what changes the story.
 export function announced(state, names) {
