@@ -171,7 +171,8 @@ def test_what_is_taken_under_autocast(
 def test_products_of_bfloat16_run_where_amx_is_there_in_part() -> None:
     """oneDNN is told, before its first layer, not to use tiles whose size a virtual machine hides."""
     hidden = (
-        "import os; from intrs import _core; _core.has_avx512 = _core.has_bf16 = lambda: True; _core.has_amx_bf16 = lambda: 0;"
+        "import os; from intrs import _core;"
+        "_core.has_avx512 = _core.has_bf16 = lambda: True; _core.has_amx_bf16 = lambda: 0;"
         "os.environ['INTRS_TRAINING_LAYERS'] = 'torch'; import intrs.training.native;"
         "print(os.environ['ONEDNN_MAX_CPU_ISA'])"
     )
