@@ -296,6 +296,17 @@ def test_integers_may_have_more_samples_and_floats_fewer_images(here: Path) -> N
     assert "runs of their own" in h["notes"][0]
 
 
+def test_time_is_taken_where_both_methods_have_a_network(here: Path) -> None:
+    """Without a network for the paper's sigma in h, as while the others are still being trained."""
+    models = MODELS.replace('"0.25"', '"0.12"')
+    (here / "plan.toml").write_text(f'timed = 2\nexperiments = "h"\n{SETTINGS}{models}')
+    assert run("plan.toml", "-o", "out") == 0
+    (table,) = section(here / "out", "h")["tables"]
+    assert [row[:2] for row in table["rows"]] == [["IntRS-quant", "int8.onnx"], ["FloatRS-fp", FLOAT]]
+    names = sorted(path.stem for path in (here / "out" / "votes").glob("*.tsv"))
+    assert names == [f"certify-{method}-trained0.12-sigma0.12-timed" for method in ("FloatRS-fp", "IntRS-quant")]
+
+
 def test_an_adaptive_run_resumes_and_verifies(
     stopping: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -140,7 +140,15 @@ class Plan:
 
     def timing(self, method: str) -> Sampling:
         """The votes whose time experiment h takes: the same ones, or those of a few images."""
-        return replace(self.fixed(method), timed=bool(self.timed))
+        if not self.timed:
+            return self.fixed(method)
+        sigma = self._timed_sigma()
+        return Sampling(method, sigma, sigma, self.n, timed=True)
+
+    def _timed_sigma(self) -> Fraction:
+        """Where all methods that are timed have a network: that of the paper, else the first. Time is alike at all."""
+        there = (s for s in (FIXED_SIGMA, *SIGMAS) if all(self.model(method, s) for method in COMPARED))
+        return next(there, FIXED_SIGMA)
 
     def images_of(self, sampling: Sampling) -> int:
         """How many images the votes are about, at most."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from intrs import zoo
 from intrs.errors import ResultsError
 from intrs.exact import plain
-from intrs.experiments.plan import COMPARED, FIXED_SIGMA, SIGMAS, other_numbers
+from intrs.experiments.plan import COMPARED, SIGMAS, other_numbers
 from intrs.experiments.section import Section, Table, seconds_of, section
 from intrs.files import read_bounded
 
@@ -29,7 +29,8 @@ def time_and_size(found: Found) -> Section:
     """Experiment h: one line per method."""
     rows = []
     for method in COMPARED:
-        votes, model = found.votes(found.plan.timing(method)), found.plan.model(method, FIXED_SIGMA)
+        timing = found.plan.timing(method)
+        votes, model = found.votes(timing), found.plan.model(method, timing.trained)
         if votes and votes.run and model:
             samples = sum(row.n0 + row.n for row in votes.rows)
             size = zoo.find_model(model).stat().st_size  # where the plan has it; the run may have seen it elsewhere
