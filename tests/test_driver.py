@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import time
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -423,6 +424,42 @@ def test_where_there_is_one_machine_it_may_answer_twice(monkeypatch: pytest.Monk
         results.create(tmp_path / "s.tsv", given.run) as writer,
     ):
         work(given, writer, engine=engine, twice=Fraction(1))
+
+
+class Broken(Hung):
+    """Every worker of one machine fails, though the machine itself is alive; the other one counts."""
+
+    def __init__(self, given: Job, *places: str) -> None:
+        super().__init__(given, *places)
+        self.asked: Counter[str] = Counter()
+
+    def submit(self, unit: Unit, avoid: AbstractSet[str] = frozenset()) -> Reply:
+        made = Reply(min(self.places - avoid, default="b"))
+        self.asked[made.place] += 1
+        if made.place == "a":
+            made.set_exception(LostError("the worker is gone"))
+        else:
+            made.set_result(count_unit(self._voter, unit))
+        return made
+
+
+def test_a_machine_that_loses_every_unit_is_no_second_one(tmp_path: Path) -> None:
+    """It costs time only: after some tries the other machine answers twice, as if it were alone."""
+    given = job()
+    engine = Broken(given, "a", "b")
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, engine=engine, twice=Fraction(1))
+    assert lines(tmp_path / "r.tsv") == alone(given)
+    assert engine.asked["a"] == desk.MOST_LOST_BY_ONE * engine.asked["b"] / 2
+
+
+def test_first_copies_need_not_know_which_machines_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An engine takes a lock to say it, and there are many units."""
+    monkeypatch.setattr(Engine, "places", property(lambda _: pytest.fail("it was asked")))
+    given = job()
+    with results.create(tmp_path / "r.tsv", given.run) as writer:
+        work(given, writer, engine=Unreliable(given, 1, loss=0.0))
+    assert lines(tmp_path / "r.tsv") == alone(given)
 
 
 def test_what_is_counted_twice_is_not_written_before_both_agree(tmp_path: Path) -> None:

@@ -56,9 +56,13 @@ def test_slurm_script(tmp_path: Path) -> None:
     program.chmod(0o755)
     common = {
         "PATH": f"{program.parent}:{os.environ['PATH']}", "MODEL": "tiny.onnx", "DATA": "tiny.npz",
-        "SETTINGS": "--n 300 --seed 1", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "1",
+        "SETTINGS": "--n 300 --seed 1", "PARTS": "3", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "1",
         "SLURM_ARRAY_TASK_MAX": "3", "SLURM_ARRAY_TASK_STEP": "1",
     }  # fmt: skip
+    anew = os.environ | common | {f"SLURM_ARRAY_TASK_{name}": "1" for name in ("ID", "COUNT", "MAX")}
+    refused = subprocess.run([CLUSTER / "slurm.sh"], cwd=tmp_path, env=anew, capture_output=True, text=True)
+    assert "this SLURM array has 1 task from 1 to 1, where auto needs 3" in refused.stderr
+    assert not list((tmp_path / "certify").iterdir())
     for task in ("2", "3", "1"):
         environment = os.environ | common | {"SLURM_ARRAY_TASK_ID": task}
         subprocess.run([CLUSTER / "slurm.sh"], cwd=tmp_path, env=environment, check=True, capture_output=True)

@@ -49,6 +49,7 @@ def test_batch_systems() -> None:
     assert settled_shard("auto/4", slurm) == "4/4"
     assert settled_shard("auto", array(2, range(3))) == "3/3"
     assert settled_shard("auto/3", array(12, range(10, 13))) == "3/3"
+    assert settled_shard("auto", array(1, [1, 2])) == "1/2"  # though they may have been eight once: auto/8 refuses it
     assert settled_shard("auto/8", {"JOB_COMPLETION_INDEX": "0"}) == "1/8"
     assert settled_shard("2/8:images", slurm) == "2/8"
     assert settled_shard("", slurm) == ""
@@ -77,6 +78,8 @@ def test_what_batch_systems_do_not_say(text: str, environment: dict[str, str], w
         ("auto", range(4, 9), "has 5 tasks from 4 to 8"),
         ("auto/8", [3], "has 1 task from 3 to 3, where auto needs 8 evenly spaced ones"),
         ("auto/8", [3, 5], "auto needs 8 evenly spaced ones"),
+        ("auto/8", [1], "has 1 task from 1 to 1, where auto needs 8 evenly spaced ones"),
+        ("auto/8", [1, 2], "auto needs 8 evenly spaced ones"),
         ("auto/8", range(1, 10), "has 9 tasks from 1 to 9"),
         ("auto/3", [1, 2, 4], "auto needs 3 evenly spaced ones"),
     ],

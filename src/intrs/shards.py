@@ -74,7 +74,11 @@ def settled_shard(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _from_slurm(environment: Mapping[str, str], parts: int) -> tuple[int, int] | None:
-    """Which task of how many this is. Tasks that were submitted anew do not say of how many they once were."""
+    """Which task of how many this is.
+
+    Tasks that were submitted anew do not say of how many they once were: without the number of parts, those that begin
+    at 0 or 1 and have no gaps look like a whole array.
+    """
     if "SLURM_ARRAY_TASK_ID" not in environment:
         return None
     index, count, least, most, step = (

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import statistics
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 from queue import Empty, SimpleQueue
@@ -18,6 +18,7 @@ from intrs.errors import IntrsError, ResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from intrs.engines.engine import Engine, Reply
     from intrs.units import Counted, Unit
@@ -27,6 +28,7 @@ LATE = 4.0  # a unit that takes so many times longer than its like is handed out
 LEAST_LATE = 1.0  # seconds, before any unit is late
 MOST_OUT = 3  # copies of one unit that are out at once
 MOST_LOST = 20  # times that one unit may be lost
+MOST_LOST_BY_ONE = 5  # of them by one place, which is counted on no more for this unit if there are others
 SHORTEST, LONGEST = 0.05, 5.0  # seconds before a lost unit is handed out again; doubled every time
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ class _Task(Generic[T]):
     answers: int = 0
     asked: set[str] = field(default_factory=set)  # places that were given it
     answered: set[str] = field(default_factory=set)  # places whose answer counts
+    failed: Counter[str] = field(default_factory=Counter)  # times that a place lost it
 
     @property
     def is_answered(self) -> bool:
@@ -57,12 +60,17 @@ class _Task(Generic[T]):
         """Whether fewer answers are there or under way than are wanted."""
         return self.out + self.answers < self.wanted
 
+    @property
+    def given_up(self) -> set[str]:
+        """Places that lost it again and again."""
+        return {place for place, times in self.failed.items() if times >= MOST_LOST_BY_ONE}
+
 
 class Desk(Generic[T]):
     """Hands units of images out and takes answers in.
 
     The first answer to a unit counts; a unit that is to be counted twice is answered when two places have answered, or
-    the only one that there is has answered twice.
+    one has answered twice and there is no other, but for places that lost the unit again and again.
     """
 
     def __init__(self, engine: Engine, twice: Fraction = Fraction(0)) -> None:
@@ -109,13 +117,20 @@ class Desk(Generic[T]):
             return
 
     def _submit(self, task: _Task[T]) -> None:
-        """Give a copy to a place that was not asked yet; if there is none, to one that has not answered."""
-        avoid = task.answered if self._engine.places <= task.asked else task.asked
-        answer = self._engine.submit(task.unit, avoid)
+        answer = self._engine.submit(task.unit, self._avoided(task))
         task.out, task.since = task.out + 1, time.monotonic()
         task.asked.add(answer.place)
         self._out[answer] = task
         answer.add_done_callback(self._came.put)  # type: ignore[arg-type]
+
+    def _avoided(self, task: _Task[T]) -> AbstractSet[str]:
+        """Places that were asked already; if there is no other, those that answered or lost it again and again."""
+        if not task.asked:  # most units: they need not know which places there are
+            return task.asked
+        places = self._engine.places - task.given_up
+        if not places <= task.asked:
+            return task.asked
+        return task.given_up if places <= task.answered else task.answered | task.given_up
 
     def _late(self, now: float) -> list[_Task[T]]:
         """Units whose last copy takes much longer than others did, the oldest first."""
@@ -137,6 +152,7 @@ class Desk(Generic[T]):
         task.out -= 1
         error = answer.exception()
         if isinstance(error, LostError):
+            task.failed[answer.place] += 1
             self._lose(task, error)
             return None
         if error is not None:
@@ -146,7 +162,7 @@ class Desk(Generic[T]):
         _check_agreement(task.first, counted, task.unit)
         if task.is_answered:  # a copy that was late
             return None
-        if answer.place in task.answered and self._engine.places - task.answered:
+        if answer.place in task.answered and self._engine.places - task.answered - task.given_up:
             self._lose(task, LostError("only one of several machines answers"))
             return None
         task.first, task.answers = task.first or counted, task.answers + 1
