@@ -24,10 +24,10 @@ import intrs as package
 from intrs import pgd, results, zoo
 from intrs.cli.screen import MISTAKE
 from intrs.cli.start import INTERRUPTED
-from intrs.errors import IntrsError
+from intrs.errors import IntrsError, ResultsError
 from intrs.network import KINDS, CodeTable, Mul, RequantiseDouble, ScaledAdd
 from intrs.noise import Noise
-from intrs.pgd import records
+from intrs.pgd import joined, judging, records
 from intrs.pgd.ball import NORMS, Ball
 from intrs.progress import Progress
 from intrs.request import Attack
@@ -824,6 +824,50 @@ def edit_image(folder: Path, index: str) -> None:
     """Give all lines of the first image another index."""
     for line in (1, 2, 3):
         edit_table(folder, "idx", index, line)
+
+
+def claim_samples(folder: Path, n: int) -> None:
+    """Let a folder say of all lines that so many votes were counted, and were divided."""
+    path = folder / "attack.tsv.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n": n}))
+    for line in range(1, len((folder / records.TABLE).read_text().splitlines())):
+        for column, value in (("n", f"{n}"), ("counts", f"{n // 2},0,{n // 2}"), ("clean_counts", f"0,0,{n}")):
+            edit_table(folder, column, value, line)
+
+
+def test_what_would_take_very_long_to_judge_is_refused(
+    intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any line may claim very many votes; of the network without noise there is nothing to compute."""
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == 0
+    assert intrs(*ATTACK, "b", *QUICK, "--max", "1", "--sigma", "0")[0] == 0
+    monkeypatch.setattr(judging, "judge_prediction", lambda *_: pytest.fail("a line was judged"))
+    monkeypatch.setattr("intrs.results.judging.TERMS", 10**5)  # so that three lines are enough
+    for folder in ("a", "b"):
+        claim_samples(here / folder, 10**8)
+    for read in (pgd.read, joined.read_part):
+        with pytest.raises(ResultsError, match="up to 100,000,000 samples would take about 3 minutes, and anyone"):
+            read(here / "a")
+    with pytest.raises(ResultsError, match="line 2: clean is"):
+        pgd.read(here / "b")
+    claim_samples(here / "a", 10**6)
+    with pytest.raises(pytest.fail.Exception, match="a line was judged"):
+        pgd.read(here / "a")
+
+
+def test_a_folder_with_a_table_is_finished(intrs: Intrs, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading needs the images, so the table by which others tell that it can be read is written after them."""
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(records, "write_npz", interrupted)
+    assert intrs(*ATTACK, "a", *QUICK, "--max", "1")[0] == INTERRUPTED
+    assert not (here / "a" / records.TABLE).exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert "1 of them done before" in intrs(*ATTACK, "a", *QUICK, "--max", "1")[1]
+    assert pgd.read(here / "a").summary[0].images == 1
 
 
 @pytest.mark.parametrize(

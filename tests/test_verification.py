@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +34,13 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def edit(path: Path, **fields: Any) -> None:
     sidecar = results.sidecar_path(path)
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | fields))
+
+
+def drop(path: Path, field: str) -> None:
+    sidecar = results.sidecar_path(path)
+    found = json.loads(sidecar.read_text())
+    del found[field]
+    sidecar.write_text(json.dumps(found))
 
 
 def test_equal(made: Path) -> None:
@@ -91,6 +99,21 @@ def test_a_link_out_of_the_folder_is_outside(made: Path, tmp_path_factory: pytes
     (made.parent / "tiny.npz").symlink_to(elsewhere)
     with pytest.raises(intrs.ResultsError, match="outside the folder of the results"):
         intrs.verify(made)
+
+
+@pytest.mark.parametrize("field", ["dimension", "classes"])
+def test_what_only_the_model_tells_is_no_way_around_the_bound_of_time(
+    made: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """Descriptions before 0.2 leave it out; tables of 10^8 samples can take hours."""
+    intrs.certify("tiny.onnx", "tiny.npz", out="a.tsv", n=300, seed=7, adaptive=True, radii=[0.1])
+    monkeypatch.setattr("intrs.adaptive.rule.make_tables", lambda *_: pytest.fail("tables were made"))
+    path = made.with_name("a.tsv")
+    radii = ",".join(str(Fraction(k, 1000)) for k in range(1, 101))
+    edit(path, n=10**8, adaptive=f"n={10**8} radii={radii} give_up=7/10")
+    drop(path, field)
+    with pytest.raises(ResultsError, match=r"to judge its lines again for up to 100,000,000 samples would take"):
+        intrs.verify(path)
 
 
 def test_the_noise_table_is_compared(made: Path) -> None:

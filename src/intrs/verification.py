@@ -148,6 +148,7 @@ def open_verification(
     _check_same(path, "model", "identity", job.run.identity, run.identity)
     _check_same(path, "data", "sha256", job.run.data_sha256, run.data_sha256)
     job = job.with_run(replace(job.run, stages=run.stages))
+    results.check_effort(path, job.run, len(rows))  # again: files before 0.2 do not say what only the model tells now
     return Verification(path, run, rows, _drawn(len(rows), images), job, data_moved)
 
 

@@ -72,6 +72,7 @@ class Attacked:
 def read(folder: Path) -> Attacked:
     """A finished attack, read as strictly as results files are: every line is judged again from its votes."""
     settings, rows = records.read(folder)
+    judging.check_effort(folder / records.TABLE, settings, len(rows))
     images = read_npz(folder / records.images_name(rows[0].eps), folder.name, mapped=True)
     for number, row in enumerate(rows, 2):
         if fault := judging.fault(settings, row, prod(images.image_shape)):

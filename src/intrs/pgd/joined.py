@@ -117,6 +117,7 @@ def _images(eps: str, places: Sequence[tuple[AttackPart, int]]) -> Images:
 def read_part(folder: Path) -> AttackPart:
     """A folder as a finished attack leaves it, after checking that its files agree."""
     settings, lines = records.read(folder)
+    judging.check_effort(folder / records.TABLE, settings, len(lines))
     radii = [plain(ball.eps) for ball in settings.balls]
     rows = [lines[i : i + len(radii)] for i in range(0, len(lines), len(radii))]
     images = {eps: read_npz(folder / records.images_name(eps), folder.name) for eps in radii}

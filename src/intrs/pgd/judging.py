@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 from intrs.certificate import parse_alpha
 from intrs.noise import Noise
+from intrs.results import check_terms, terms_of_line
 from intrs.smooth import Predicted, judge_prediction
 from intrs.votes import Samples, Votes, top_class
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from intrs.pgd.records import AttackRow, Settings
     from intrs.request import Attack
+
+ANSWERS = 2  # that are judged of a line: before the attack and after it
 
 
 def noise_of(request: Attack) -> Noise | None:
@@ -40,3 +45,10 @@ def fault(settings: Settings, row: AttackRow, dimension: int) -> str | None:
         if found != wanted:
             return f"{name} is {found}, but its votes say {wanted}"
     return None
+
+
+def check_effort(path: Path, settings: Settings, lines: int) -> None:
+    """Refuse lines that would take far longer to judge than their size justifies, as those of results files."""
+    if noise_of(settings.request):
+        samples = settings.request.n
+        check_terms(path, ANSWERS * lines * terms_of_line(samples), lines, samples)

@@ -2,8 +2,8 @@
 
 attack.tsv.json   all that is needed to repeat it, written first
 attacked.bin      one record per image, appended when the image is done: what a killed run continues from
-attack.tsv        one line per image and eps, written at the end
 eps-0.25.npz      the attacked images of one eps, for `intrs predict` and `intrs certify`; written at the end
+attack.tsv        one line per image and eps, written last: a folder that has it is finished
 """
 
 from __future__ import annotations
@@ -311,11 +311,11 @@ class Records:
 
 
 def write_results(folder: Path, rows: Sequence[AttackRow], attacked: dict[str, Images]) -> None:
-    """Write table and images, each in one move."""
-    text = "\t".join(COLUMNS) + "\n" + "".join(row.line() + "\n" for row in rows)
-    write_whole(folder / TABLE, text.encode())
+    """Write images and table, each in one move; the table last, because a folder that has it is finished."""
     for eps, images in attacked.items():
         write_npz(folder / images_name(eps), images)
+    text = "\t".join(COLUMNS) + "\n" + "".join(row.line() + "\n" for row in rows)
+    write_whole(folder / TABLE, text.encode())
 
 
 def images_name(eps: str) -> str:

@@ -6,7 +6,16 @@ is never changed: a run that was killed is resumed after its last whole line.
 """
 
 from intrs.results.journal import Journal, Kept, NoJournal, journal_path, read_journal
-from intrs.results.judging import Judge, check_effort, check_file, check_once, check_rows, difference
+from intrs.results.judging import (
+    Judge,
+    check_effort,
+    check_file,
+    check_once,
+    check_rows,
+    check_terms,
+    difference,
+    terms_of_line,
+)
 from intrs.results.merging import SAME_IN_PARTS, Merged, UnfinishedError, merge
 from intrs.results.reading import ADAPTIVE_HEADER, HEADER, read
 from intrs.results.rows import ADAPTIVE_COLUMNS, COLUMNS, FILE, Row, cell, integer
@@ -49,6 +58,7 @@ __all__ = [
     "check_file",
     "check_once",
     "check_rows",
+    "check_terms",
     "create",
     "difference",
     "differences",
@@ -64,6 +74,7 @@ __all__ = [
     "set_aside",
     "set_aside_path",
     "sidecar_path",
+    "terms_of_line",
     "unequal",
     "write_run",
 ]

@@ -60,7 +60,7 @@ class Judge:
 
     def terms(self, lines: int) -> int:
         """About how many terms of binomial laws are to be computed to judge so many lines."""
-        return self.rules[-1].terms(lines) if self.rules else lines * BOUNDS_OF_LINE * isqrt(self.run.request.n)
+        return self.rules[-1].terms(lines) if self.rules else lines * terms_of_line(self.run.request.n)
 
     def outcome(self, selection: Votes, estimation: Votes) -> Certified | Predicted | Abstained:
         """What the votes say."""
@@ -135,17 +135,26 @@ def check_effort(path: Path, run: Run, lines: int) -> None:
 
     A description may claim any number of samples, and radii of which tables would have to be made.
     """
-    if not (lines and run.dimension and run.classes):
-        return
+    if lines and run.dimension and run.classes:
+        check_terms(path, Judge(run, run.dimension, run.classes).terms(lines), lines, run.request.n)
+
+
+def check_terms(path: Path, terms: int, lines: int, samples: int) -> None:
+    """Refuse to compute so many terms of binomial laws for lines that claim so many samples each."""
     minutes = parse_count(os.environ.get(PATIENCE) or 1, PATIENCE)
-    terms = Judge(run, run.dimension, run.classes).terms(lines) - lines * TERMS_OF_LINE
+    terms -= lines * TERMS_OF_LINE
     if terms > minutes * TERMS:
         wanted = -(-terms // TERMS)
         raise ResultsError(
-            f"{path}: to judge its lines again for up to {run.request.n:,} samples would take about {wanted:,} "
+            f"{path}: to judge its lines again for up to {samples:,} samples would take about {wanted:,} "
             "minutes, and anyone can write a file that claims so much. If it is yours, set "
             f"{PATIENCE}={wanted} in the environment"
         )
+
+
+def terms_of_line(samples: int) -> int:
+    """About how many terms it takes at most to judge one line, if every image gets so many samples."""
+    return BOUNDS_OF_LINE * isqrt(samples)
 
 
 def check_rows(path: Path, run: Run, rows: Sequence[Row]) -> None:
