@@ -20,7 +20,7 @@ from test_results import ROWS, RUN, write
 
 from intrs import metrics, reports
 from intrs.cli import main
-from intrs.errors import SettingsError
+from intrs.errors import ResultsError, SettingsError
 from intrs.reports.figure import COLOURS, FORMATS, WIDTHS, drawn
 from intrs.reports.runs import open_runs
 
@@ -214,6 +214,19 @@ def test_a_figure_as_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str
 def test_mistakes_in_a_call(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         reports.plot(EXCERPT, **arguments)
+
+
+def test_shares_of_the_answered_need_a_run_that_was_asked_for_them(tmp_path: Path) -> None:
+    """An adaptive run that was not asked for radius 0 does not say how many images get an answer."""
+    rows = [replace(row, look=0, rule="spending-" + "0" * 16) for row in ROWS]
+    paths = [
+        write(tmp_path / f"{i}.tsv", rows, with_fields(RUN, adaptive=f"n=100 radii={radii} give_up=1/2"))
+        for i, radii in enumerate(("0,1/2", "1/2"))
+    ]
+    assert reports.plot(paths, of="all").data
+    assert reports.plot(paths[0], of="answered").data
+    with pytest.raises(ResultsError, match="B is an adaptive run that was not asked for radius 0"):
+        reports.plot(paths, labels=["A", "B"], of="answered")
 
 
 def test_pictures_are_not_blank(tmp_path: Path) -> None:

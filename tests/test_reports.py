@@ -512,6 +512,11 @@ def test_an_adaptive_run_has_shares_at_the_radii_that_it_was_asked_for(tmp_path:
     assert shown == {"0.5", "0.8"}
     assert [cell["run"] for cell in found.cells if cell["data-metric"] == "cp"] == [1]
     assert {c["value"] for c in found.cells if not c["run"] and c["measure"] == "answered"} == {"–"}
+    assert found.json["curves-data"]["runs"][0]["measures"]["answered"]["whole"] == [0]
+    assert [attributes["data-part"] for _, attributes in found.tags if "data-part" in attributes] == [
+        "right", "wrong", "abstained",
+    ], "of B alone"  # fmt: skip
+    assert found.text.count("so that it does not say how many images get an answer.") == 1
     assert headline(one) == "1 of 4 images keeps its correct class under every perturbation within radius 0.5."
     assert findings(one[0]).startswith("For 1 of 4 images (25.0 %) the class is correct and holds to radius 0.5 or")
     assert "A 25.0 % of 4 images are classified correctly and certified to radius 0.5 or more." in found.text
@@ -1121,6 +1126,26 @@ def test_the_choice_of_a_measure(opened: Browser, folder: Path) -> None:
         )
         papers = opened.run("document.querySelectorAll('#chart .line.paper').length")
         assert papers == (0 if measure == "certified" else 2)
+
+
+@in_browser
+def test_what_an_adaptive_run_was_not_asked_for_is_not_drawn(browser: Browser, tmp_path: Path) -> None:
+    """Beyond the last radius that it was asked for it says nothing, and of the answered images nothing at all."""
+    rows = [_adaptive(row, 100) for row in ROWS]
+    write(tmp_path / "a.tsv", rows, with_fields(RUN, adaptive="n=100 radii=1/2,4/5 give_up=1/2"))
+    report(str(tmp_path / "a.tsv"), str(write(tmp_path / "b.tsv", ROWS)), "-o", str(tmp_path / "a.html"))
+    browser.open(tmp_path / "a.html")
+    lines = "[...document.querySelectorAll('#chart path.line[data-run]')].map(line => line.dataset.run)"
+    tips = [f".tip p[data-run='{run}'] strong" for run in (0, 1)]
+    assert browser.run(lines) == ["0", "1"]
+    for across, wanted in ((0.75, ["25.0 %", "25.0 %"]), (0.85, ["–", "25.0 %"]), (0.995, ["–", "0.0 %"])):
+        browser.point("#chart", across)
+        assert [browser.texts(tip)[0] for tip in tips] == wanted
+    browser.click("input[value=answered]")
+    assert browser.run(lines) == ["1"]
+    browser.point("#chart", 0.5)
+    assert [browser.texts(tip)[0] for tip in tips] == ["–", "33.3 %"]
+    assert browser.complaints == []
 
 
 @in_browser

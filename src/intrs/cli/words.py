@@ -196,9 +196,13 @@ def summarise(found: Results, names: Sequence[str] = ()) -> None:
     if found.run.noise.is_none:
         return
     part, whole = found.answered().part, len(found)
-    answered = f"{share(part, whole)} ({part:,} of {images_of(whole)}"
-    is_cp = found.has_radii and found.was_asked(0)
-    say(f"CP, the certified percentage: {answered} answered)" if is_cp else f"answered: {answered})")
+    answered = f"{part:,} of {images_of(whole)}"
+    if not found.was_asked(0):  # then more samples might have answered more of them
+        say(f"answered: {answered}")
+    elif found.has_radii:
+        say(f"CP, the certified percentage: {share(part, whole)} ({answered} answered)")
+    else:
+        say(f"answered: {share(part, whole)} ({answered})")
     say(f"abstentions: {whole - part:,}" + (" (the votes were too divided)" if part < whole else ""))
     if found.run.stages and found.rows:
         _saved(found.rows, found.run.request.n)

@@ -79,6 +79,11 @@ def figure(
     measures: list[Measure] = [measure, "certified"] if cp else [measure]
     if not have_labels(entries):
         measures = ["certified"]
+    if "answered" in measures and (unknown := [e.name for e in entries if not e.results.was_asked(0)]):
+        raise ResultsError(
+            f"{unknown[0]} is an adaptive run that was not asked for radius 0, so that it does not say how many images "
+            "get an answer; draw shares of all images"
+        )
     if votes and not with_votes(entries):
         raise ResultsError(f"{entries[0].name} is a log of another program, which has no votes to show")
     return _saved(lambda: drawn(entries, measures, width, which, votes=votes), suffix)

@@ -57,9 +57,11 @@ class Entry:
         return Fraction(found[1]) if found else None
 
     def measure(self, measure: Measure, radius: Fraction) -> Share:
-        """One of the three shares at a radius."""
+        """One of the three shares at a radius; of no images where it is not known how many get an answer."""
         if measure == "certified" or not self.results.has_labels:
             return self.results.certified(radius)
+        if measure == "answered" and not self.results.was_asked(0):
+            return Share(0, 0)
         return self.results.certified_accuracy(radius, measure)
 
 

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from intrs.exact import plain
-from intrs.metrics import Share
 from intrs.reports.runs import MEASURES, table_radii
 from intrs.reports.words import percent
 from intrs.text import printable
@@ -16,10 +15,11 @@ from intrs.text import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from intrs.metrics import Mean, Results
-    from intrs.reports.runs import Entry, Measure
+    from intrs.metrics import Mean, Results, Share
+    from intrs.reports.runs import Entry
 
 NOTHING = '<td class="none">–</td>'
+NOT_ASKED = "This adaptive run was not asked for radius 0, so that it does not say how many images get an answer."
 
 
 def text(value: str) -> str:
@@ -69,14 +69,8 @@ def _samples(found: Results) -> str:
 def _at(entry: Entry, radius: Fraction) -> str:
     if (radius and not entry.results.has_radii) or not entry.results.was_asked(radius):
         return NOTHING
-    shares = "".join(f'<span class="of-{m}">{share_html(_known(entry, m, radius))}</span>' for m in MEASURES)
+    shares = "".join(f'<span class="of-{m}">{share_html(entry.measure(m, radius))}</span>' for m in MEASURES)
     return f'<td data-metric="at" data-radius="{plain(radius)}">{shares}</td>'
-
-
-def _known(entry: Entry, measure: Measure, radius: Fraction) -> Share:
-    """A measure; of no images where it is not known how many would be answered, since that was not asked for."""
-    is_open = measure == "answered" and not entry.results.was_asked(0)
-    return Share(0, 0) if is_open else entry.measure(measure, radius)
 
 
 def share_html(share: Share) -> str:
@@ -105,7 +99,13 @@ def _mean(mean: Mean | None, metric: str) -> str:
 
 def bars(entries: Sequence[Entry]) -> str:
     """How every run's images divide."""
-    return "".join(_bar(entry) for entry in entries)
+    return "".join(_split(entry) for entry in entries)
+
+
+def _split(entry: Entry) -> str:
+    mark = "" if entry.results.complete else '<span class="badge">unfinished</span>'
+    shown = _bar(entry) if entry.results.was_asked(0) else f'<p class="sub">{NOT_ASKED}</p>'
+    return f'<div class="split"><h3>{text(entry.name)}{mark}</h3>{shown}</div>'
 
 
 def _bar(entry: Entry) -> str:
@@ -126,5 +126,4 @@ def _bar(entry: Entry) -> str:
         begin += part
     shape = f'viewBox="0 0 {right.whole} 1" preserveAspectRatio="none"'
     svg = f'<svg class="bar" {shape} aria-hidden="true">{"".join(rects)}</svg>'
-    mark = "" if found.complete else '<span class="badge">unfinished</span>'
-    return f'<div class="split"><h3>{text(entry.name)}{mark}</h3>{svg}<ul>{"".join(words)}</ul></div>'
+    return f"{svg}<ul>{''.join(words)}</ul>"

@@ -31,7 +31,7 @@ function along(f, shares) {
 }
 
 function curvesView() {
-  const shown = drawn(curves.runs, (run) => run.measures[state.measure]), paper = papers();
+  const chosen = drawn(curves.runs, (run) => run.measures[state.measure]), shown = chosen.filter((run) => run.whole), paper = papers();
   const right = Math.max(0.1, ...shown.map((run) => (run.values.length - 1) * curves.step), ...paper.flatMap((curve) => curve.radii));
   const top = Math.max(0.1, ...shown.flatMap((run) => run.high), ...paper.flatMap((curve) => curve.values));
   return {
@@ -47,7 +47,7 @@ function curvesView() {
     last: Math.max(1, ...shown.map((run) => run.values.length - 1)),
     leap: Math.max(1, Math.round(0.25 / curves.step)),
     dots: (k, f) => shown.filter((run) => k < run.values.length).map((run) => [f.y(run.values[k]), run.kind]),
-    tip: (k) => [element("b", {}, `radius ${radiusText(k)}`), ...shown.map((run) => tipLine(run, k)), ...paperTips(paper, k * curves.step)],
+    tip: (k) => [element("b", {}, `radius ${radiusText(k)}`), ...chosen.map((run) => tipLine(run, k)), ...paperTips(paper, k * curves.step)],
   };
 }
 
@@ -74,11 +74,13 @@ function mark(method, x, y) {
   return svg("path", { class: "mark paper", d: path([[x, y - 4.2], [x + 4, y + 3], [x - 4, y + 3]]) + "Z" });
 }
 
+// Where a curve ends above 0, nothing is known of what lies beyond; nor where it is a share of no images.
 function tipLine(run, k) {
-  const inside = k < run.values.length;
+  const inside = k < run.values.length, key = element("span", { class: `key ${run.kind}` });
+  if (!run.whole || (!inside && run.part.at(-1) > 0)) return element("p", { "data-run": run.number }, key, `${run.name} `, element("strong", {}, "–"));
   const [part, value] = inside ? [run.part[k], run.values[k]] : [0, 0];
   const interval = inside ? ` (${percent(run.low[k])} to ${percent(run.high[k])})` : "";
-  return element("p", { "data-run": run.number }, element("span", { class: `key ${run.kind}` }), `${run.name} `, element("strong", {}, percent(value)), element("small", {}, ` ${number(part)} of ${number(run.whole)}${interval}`));
+  return element("p", { "data-run": run.number }, key, `${run.name} `, element("strong", {}, percent(value)), element("small", {}, ` ${number(part)} of ${number(run.whole)}${interval}`));
 }
 
 function paperTips(paper, radius) {
