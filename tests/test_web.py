@@ -99,10 +99,10 @@ def part_of(state: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
     return {name: state[name] for name in like}
 
 
-def ask_node(folder: Path, jobs: list[Job], *more: str) -> list[Any]:
+def ask_node(folder: Path, jobs: list[Job], *more: str, package: Path = PACKAGE) -> list[Any]:
     """The answers of Node, where names of files are in a folder."""
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    command = ["node", str(ROOT / "tests/web/node.mjs"), str(PACKAGE / "index.js"), "jobs.json", *more]
+    command = ["node", str(ROOT / "tests/web/node.mjs"), str(package / "index.js"), "jobs.json", *more]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
@@ -360,6 +360,21 @@ def test_in_an_older_node(tmp_path: Path) -> None:
     files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5}
     (found,) = ask_node(tmp_path, [{"kind": "certify", **files, "options": options}], "older-node")
     assert found["workers"] >= 1
+    assert part_of(found, expected_certificate()) == expected_certificate()
+
+
+@in_node
+def test_workers_of_another_version_do_not_count(tmp_path: Path) -> None:
+    """As where a folder was written anew below an open page: this thread counts instead."""
+    files, options = small_model(tmp_path), {"seed": str(SEED), "index": 5, "workers": 2}
+    package = tmp_path / "package"
+    shutil.copytree(PACKAGE, package)
+    (package / "newer").mkdir()
+    core, worker = (package / "core.js").read_text(), (package / "worker.js").read_text()
+    (package / "newer/core.js").write_text(re.sub(r"PROTOCOL = \d+", "PROTOCOL = 0", core))
+    (package / "worker.js").write_text(worker.replace("./core.js", "./newer/core.js"))
+    (found,) = ask_node(tmp_path, [{"kind": "certify", **files, "options": options}], package=package)
+    assert found["workers"] == 0
     assert part_of(found, expected_certificate()) == expected_certificate()
 
 

@@ -15,6 +15,12 @@ const SIMD = new Uint8Array([
 const SEED_BYTES = 32, SETTINGS_BYTES = 56, DIGEST_BYTES = 32, MOST_CLASSES = 2 ** 20;
 const BAD_FILE = 8; // errno of WASI: there are no files here
 
+/**
+ * What a worker must share with the page that starts it: another number whenever what workers are told changes, or what
+ * the WebAssembly offers. An open page of one version may be given the scripts of another.
+ */
+export const PROTOCOL = 1;
+
 /** Whether this machine runs the build with SIMD. */
 export function hasSimd() {
   return typeof WebAssembly === "object" && WebAssembly.validate(SIMD);

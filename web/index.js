@@ -67,7 +67,8 @@ function sample(value) {
 async function workersOf(options) {
   if (options.workers !== undefined) return count(options.workers, "workers", 0, MOST_WORKERS);
   const here = typeof navigator === "object" && navigator.hardwareConcurrency;
-  return Math.min(Math.max(here || (await coresOfNode()), 1), 8);
+  const cores = here || (typeof process === "object" ? await coresOfNode() : 1); // some browsers hide how many there are
+  return Math.min(Math.max(cores, 1), 8);
 }
 
 async function coresOfNode() {

@@ -1,5 +1,5 @@
 // Those who count: workers, or this thread where there are none.
-import { Core, IntrsError } from "./core.js";
+import { Core, IntrsError, PROTOCOL } from "./core.js";
 
 async function startWorker() {
   const url = new URL("./worker.js", import.meta.url);
@@ -23,7 +23,7 @@ class Remote {
   static async start(source) {
     const remote = new Remote(await startWorker());
     try {
-      await remote.#ask({ module: source.module, network: source.network, kernels: source.kernels });
+      await remote.#ask({ protocol: PROTOCOL, module: source.module, network: source.network, kernels: source.kernels });
     } catch (error) {
       remote.end();
       throw error;

@@ -1,11 +1,12 @@
 // A worker: an instance of the core of its own, which counts what it is asked to. Runs in browsers and in Node.
-import { Core } from "./core.js";
+import { Core, IntrsError, PROTOCOL } from "./core.js";
 
 let core, network;
 const noises = [];
 
 async function answer(message) {
   if (message.module) {
+    if (message.protocol !== PROTOCOL) throw new IntrsError("the worker is of another version than the page");
     core = await Core.create(message.module);
     network = core.openNetwork(message.network, message.kernels);
     return { kernels: network.kernels };
