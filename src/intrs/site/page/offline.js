@@ -14,8 +14,9 @@ export async function storeOffline(allowed, say) {
   if (!("serviceWorker" in navigator)) return;
   try {
     const script = new URL(`sw.js?build=${hasSimd() ? "simd" : "plain"}`, location.href).href;
-    if (navigator.serviceWorker.controller?.scriptURL !== script) await registered(script);
+    const past = navigator.serviceWorker.controller?.scriptURL !== script && (await registered(script));
     if (!navigator.serviceWorker.controller) {
+      if (past) return;
       await new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done, { once: true }));
     }
     say(CONTROLLED);
@@ -25,12 +26,14 @@ export async function storeOffline(allowed, say) {
 }
 
 // Asks the server for the script. Resolves when a worker is there; the first one is none if it cannot store everything.
+// True if there was one before: a page without it was loaded past it, by shift and reload, and gets none.
 async function registered(script) {
-  const { installing } = await navigator.serviceWorker.register(script);
+  const { installing, active } = await navigator.serviceWorker.register(script);
   const failed = new Promise((_, reject) => installing?.addEventListener("statechange", () => {
     if (installing.state === "redundant") reject(new Error("the page cannot be stored"));
   }));
   await Promise.race([navigator.serviceWorker.ready, failed]);
+  return active !== null;
 }
 
 // A newer version that takes over an open page is loaded at once if nobody has touched the page; else the page says so.

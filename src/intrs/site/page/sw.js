@@ -9,7 +9,8 @@ const wanted = (file) => !file.endsWith(".wasm") || file.endsWith(`-${BUILD}.was
 async function fetched(file) {
   const answer = await fetch(new Request(file, { cache: "reload" }));
   if (!answer.ok) throw new Error(`${file}: ${answer.status}`);
-  return answer;
+  // Some hosts answer for index.html by sending to ./; a browser takes no such answer from a store for a page.
+  return answer.redirected ? new Response(await answer.blob(), { headers: answer.headers }) : answer;
 }
 
 // The same for a file whose content is known, so that no store mixes versions while the folder is being written anew.
@@ -20,13 +21,24 @@ async function checked(file, digest) {
   return answer;
 }
 
-async function store() {
+async function fill() {
   const list = await fetched("site.json"), { store: version, files } = await list.clone().json();
   if (version !== VERSION) throw new Error("site.json is of another version");
   const kept = await caches.open(STORE), names = Object.keys(files).filter(wanted);
   await Promise.all(names.map(async (name) => kept.put(name, await checked(name, files[name]))));
   await kept.put("./", await checked("./", files["index.html"]));
   await kept.put("site.json", list);
+}
+
+// All or nothing; but a store that was there before is that of the other build, which has the same name.
+async function store() {
+  const there = await caches.has(STORE);
+  try {
+    await fill();
+  } catch (error) {
+    if (!there) await caches.delete(STORE);
+    throw error;
+  }
   await self.skipWaiting();
 }
 
