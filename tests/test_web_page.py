@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -73,6 +75,12 @@ class Asking(Hosted):
     keep = "no-cache"
 
 
+class Silent(SimpleHTTPRequestHandler):
+    """Python's own: it says when a file was changed, and browsers keep for days what is old."""
+
+    extensions_map = Handler.extensions_map
+
+
 class Served:
     """The folder behind a server that remembers what it was asked for."""
 
@@ -109,6 +117,16 @@ def served(made: site.Site) -> Iterator[Served]:
 def browser() -> Iterator[Browser]:
     with Browser() as found:
         yield found
+
+
+@contextlib.contextmanager
+def beginning_with(browser: Browser, source: str) -> Iterator[None]:
+    """Every page that is opened meanwhile runs this before its own scripts."""
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+    try:
+        yield
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 
 
 @pytest.fixture
@@ -239,6 +257,114 @@ def test_pictures_inside_the_ball_are_inside(visit: Callable[..., Browser]) -> N
     assert all(length > 0 for _, by, length in found if by)
 
 
+# --- choices in a row ------------------------------------------------------------------------------------------------
+
+# A page on which networks open only when `held` is no longer set, and which counts them.
+SLOW = """
+window.opened = 0;
+window.real = WebAssembly.instantiate;
+WebAssembly.instantiate = async (...given) => {
+  window.opened += 1;
+  while (window.held) await pause(20);
+  return window.real.call(WebAssembly, ...given);
+};
+window.pause = (ms) => new Promise((done) => setTimeout(done, ms));
+window.change = (id, value) => {
+  document.getElementById(id).value = value;
+  document.getElementById(id).dispatchEvent(new Event("change", { bubbles: true }));
+};
+window.counting = async (seed) => {
+  change("seed", seed);
+  while (document.body.dataset.run !== "running") await pause(0);
+  window.held = true;
+};
+navigator.clipboard.writeText = async (text) => { window.copied = text; };
+0
+"""
+
+
+@in_browser
+def test_a_picture_that_is_opened_while_a_network_opens(visit: Callable[..., Browser], tmp_path: Path) -> None:
+    """It waits for the network, which is opened once."""
+    Image.new("RGB", (50, 40), (200, 30, 90)).save(tmp_path / "red.png")
+    page = visit()
+    page.run(SLOW)
+    page.run("window.held = true")
+    page.choose("#sigma", "0")
+    page.give("#file", tmp_path / "red.png")
+    time.sleep(0.2)
+    assert page.texts("#trouble") == [""]
+    page.run("window.held = false")
+    page.wait(f"!document.getElementById('fitted').hidden && ({COUNTING})")
+    assert page.texts(".over")[1:] == ["ResNet-20, σ = 0.12"]
+    assert page.run("[opened, document.getElementById('trouble').hidden]") == [1, True]
+
+
+@in_browser
+def test_the_second_of_two_quick_choices_cannot_begin(visit: Callable[..., Browser], tmp_path: Path) -> None:
+    """What ran before the first of them goes on."""
+    page = visit()
+    page.give("#file", convert(save_model(tmp_path / "tiny.onnx"), tmp_path / "tiny.intrs", sigma="0.25", n=200))
+    page.wait("document.getElementById('trouble').innerText.includes('Open a picture of your own')")
+    page.run(SLOW)
+    page.run("counting('0x5eee').then(() => { change('sigma', '0'); change('rival', '2'); window.held = false; })")
+    page.wait(f"document.getElementById('trouble').innerText.includes('Open a picture of your own') && {DECIDED}")
+    assert page.texts(".over")[1:] == [TITLE]
+    assert "--seed 0x5eee " in page.texts(".proof code")[0]
+
+
+@in_browser
+def test_while_something_begins_nothing_else_goes_on(visit: Callable[..., Browser]) -> None:
+    """What is seen stands still, and a link leads to it."""
+    page = visit()
+    page.run(SLOW)
+    before, after, copied = page.run(
+        """(async () => {
+        await counting("0x5eee");
+        change("sigma", "0");
+        const before = document.querySelector(".pace").innerText;
+        for (const id of ["pause", "link"]) document.getElementById(id).click();
+        await pause(400);
+        window.held = false;
+        return [before, document.querySelector(".pace").innerText, window.copied];
+        })()"""
+    )
+    assert before == after
+    assert copied.endswith(f"#picture=0&model={MODEL}&seed=0x5eee")
+    page.wait(f"document.querySelector('.panel .over').innerText.includes('0.12') && {DECIDED}")
+
+
+@in_browser
+def test_a_run_that_fails_can_be_continued(visit: Callable[..., Browser]) -> None:
+    """Here before its first state, where neither a worker nor this thread has the memory to count."""
+    page = visit()
+    page.run(
+        """(() => {
+        const real = [window.Worker, WebAssembly.instantiate];
+        const none = Object.assign(new Error("there is not enough memory"), { name: "IntrsError" });
+        let networks = 1;
+        window.Worker = class { constructor() { throw none; } };
+        WebAssembly.instantiate = async (...given) => {
+          if (networks-- > 0) return real[1].call(WebAssembly, ...given);
+          throw none;
+        };
+        window.repair = () => { [window.Worker, WebAssembly.instantiate] = real; };
+        })()"""
+    )
+    page.choose("#sigma", "0")
+    for _ in range(2):
+        page.wait("document.getElementById('trouble').innerText.includes('there is not enough memory')")
+        assert page.run("document.body.dataset.run") == "paused"
+        assert page.texts("#pause") == ["Continue"]
+        page.run("document.getElementById('trouble').textContent = ''")
+        page.click("#pause")
+    page.wait("document.getElementById('trouble').innerText.includes('there is not enough memory')")
+    page.run("repair()")
+    page.click("#pause")
+    page.wait(DECIDED)
+    assert page.texts(".over")[1:] == ["ResNet-20, σ = 0.12"]
+
+
 # --- pictures and models of one's own --------------------------------------------------------------------------------
 
 
@@ -354,30 +480,41 @@ def test_the_command_is_quoted(tmp_path: Path) -> None:
 
 
 CLASSES = """
-import { namesFor, truthFor } from "./classes.js";
-const cases = JSON.parse(process.argv[2]);
-console.log(JSON.stringify(cases.map(([net, picture]) => [namesFor(net, picture), truthFor(net, picture)])));
+import { namesFor, needsFile, truthFor } from "./classes.js";
+const needs = (...given) => [false, true].map((own) => needsFile({ net: given[0], own }, given[1]));
+const about = (given) => [namesFor, truthFor, needs].map((ask) => ask(...given));
+console.log(JSON.stringify(JSON.parse(process.argv[2]).map(about)));
 """
 
 
 @in_node
 def test_classes_are_matched_as_the_package_does(tmp_path: Path) -> None:
-    """By name where both sides have names, else by number; a label that may mean something else is no label."""
-    pets = ["cat", "Guinea-pig"]
-    cases: list[tuple[Any, Any, Any, Any]] = [
-        (None, {"label": 1, "classes": pets}, pets, 1),
-        (None, {"label": 1, "classes": [*pets, "dog"]}, ["class 0", "class 1"], None),
-        (None, {"label": 1, "classes": []}, ["class 0", "class 1"], 1),
-        (None, {"label": 2, "classes": []}, ["class 0", "class 1"], None),
-        (None, {}, ["class 0", "class 1"], None),
-        (["guinea pig", "CAT"], {"label": 1, "classes": pets}, ["guinea pig", "CAT"], 0),
-        (["guinea pig", "CAT"], {"label": 1, "classes": []}, ["guinea pig", "CAT"], 1),
-        (["chat", "cobaye"], {"label": 1, "classes": pets}, ["chat", "cobaye"], None),
-        (["cat", "Cat"], {"label": 0, "classes": pets}, ["cat", "Cat"], None),
-        (["cat", "dog"], {"label": None, "classes": pets}, ["cat", "dog"], None),
+    """By name where both sides have names, else by number; a label that may mean something else is no label.
+
+    A picture needs a file, without its label, where the command would refuse it: for a network of the page, and for one
+    of one's own, of which the command may or may not know the names.
+    """
+    pets, numbers = ["cat", "Guinea-pig"], ["class 0", "class 1"]
+    cases: list[tuple[Any, Any, Any, Any, bool, bool]] = [
+        (None, {"label": 1, "classes": pets}, pets, 1, False, False),
+        (None, {"label": 1, "classes": [*pets, "dog"]}, numbers, None, True, True),
+        (None, {"label": 1, "classes": []}, numbers, 1, False, False),
+        (None, {"label": 2, "classes": []}, numbers, None, True, True),
+        (None, {"label": 1, "classes": [], "labels": 3}, numbers, None, True, True),
+        (None, {}, numbers, None, False, False),
+        (None, {"own": True}, numbers, None, True, True),
+        (["guinea pig", "CAT"], {"label": 1, "classes": pets}, ["guinea pig", "CAT"], 0, False, False),
+        (["guinea pig", "CAT"], {"label": 1, "classes": []}, ["guinea pig", "CAT"], 1, False, False),
+        (["guinea pig", "CAT"], {"label": 0, "classes": ["cat"]}, ["guinea pig", "CAT"], 1, False, True),
+        (["chat", "cobaye"], {"label": 1, "classes": pets}, ["chat", "cobaye"], None, True, True),
+        (["cat", "Cat"], {"label": 0, "classes": pets}, ["cat", "Cat"], None, True, True),
+        (["cat", "dog"], {"label": 0, "classes": pets}, ["cat", "dog"], None, True, True),
+        (["cat", "dog"], {"label": 0, "classes": ["cat", "CAT"]}, ["cat", "dog"], None, True, True),
+        (["cat", "dog"], {"label": None, "classes": pets}, ["cat", "dog"], None, False, False),
     ]
-    asked = [({"names": names, "classes": 2}, picture) for names, picture, _, _ in cases]
-    assert ask_scripts(tmp_path, CLASSES, asked) == [[names, truth] for *_, names, truth in cases]
+    asked = [({"names": names, "classes": 2}, picture) for names, picture, *_ in cases]
+    expected = [[names, truth, [listed, own]] for _, _, names, truth, listed, own in cases]
+    assert ask_scripts(tmp_path, CLASSES, asked) == expected
 
 
 WORDS = """
@@ -502,12 +639,58 @@ def test_a_model_without_names_of_classes(
     assert browser.complaints == []
 
 
+def data_of_other_classes(folder: Path, which: str) -> tuple[Any, Path]:
+    """A model, and data whose labels it cannot take."""
+    path = folder / "data.npz"
+    if which == "name":
+        data = open_data("cifar10-500")
+        classes = ["mule" if name == "horse" else name for name in data.classes]
+        np.savez(path, images=data.images[:10], labels=data.labels[:10], indices=data.indices[:10], classes=classes)
+        return MODEL, path
+    changes = {"classes": ["ant", "bee", "cow", "dog"]} if which == "count" else {"labels": [0, 1, 2, 0, 1, 2, 0, 3]}
+    return save_model(folder / "tiny.onnx"), save_images(path, **changes)
+
+
+@in_browser
+@pytest.mark.parametrize("which", ["name", "count", "number"])
+def test_data_of_other_classes(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    """The command refuses their labels, so it gets the picture without one: noise and certificate are the same."""
+    model, data = data_of_other_classes(tmp_path, which)
+    with pytest.raises(IntrsError, match="class"):
+        intrs.certify(model, data, sigma="0.25", n=200)
+    served = Served(site.web(tmp_path / "site", models=model, data=data, images=[1, 0]).path)
+    browser.visit(f"{served.address}#seed={SEED}&picture={open_data(data).indices[1]}")
+    browser.wait(DECIDED)
+    assert "does not make an answer right" not in browser.texts(".meaning")[0]
+    assert browser.run("document.getElementById('save').hidden") is False
+    (content,) = saved(browser)
+    (tmp_path / "picture.npz").write_bytes(content)
+    line = check_command(browser, tmp_path, monkeypatch)
+    assert (line.idx, line.label) == (open_data(data).indices[1], -1)
+    served.end()
+    assert browser.complaints == []
+
+
 @in_browser
 @pytest.mark.parametrize("seed", ["-1", "1e5", "0xg", str(2**256)])
 def test_a_seed_that_is_none(visit: Callable[..., Browser], seed: str) -> None:
     page = visit()
     page.choose("#seed", seed)
     page.wait("document.getElementById('trouble').innerText.includes('the seed must be an integer')")
+    assert page.run("document.getElementById('seed').value") == SEED, "that of the certificate beside it"
+
+
+@in_browser
+def test_a_link_with_a_seed_that_is_none(browser: Browser, served: Served) -> None:
+    """The page draws one, and says so when all that the link names is there."""
+    browser.visit(f"{served.address}#seed=abc&rival={OTHER}")
+    browser.wait(f"document.body.dataset.loaded === 'yes' && ({COUNTING})")
+    assert browser.texts("#trouble") == [
+        "the seed must be an integer from 0 to 2**256 - 1, got abc, in the link. Another seed was drawn."
+    ]
+    assert len(browser.texts(".panel")) == 2
+    assert re.fullmatch(r"0x[0-9a-f]{40,64}", browser.run("document.getElementById('seed').value"))
+    assert browser.complaints == []
 
 
 @in_browser
@@ -539,15 +722,19 @@ def test_a_report_leads_to_the_page(
 
 @in_browser
 def test_without_webassembly(browser: Browser, served: Served) -> None:
-    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.WebAssembly")
-    try:
+    with beginning_with(browser, "delete globalThis.WebAssembly"):
         browser.visit(served.address)
         browser.wait("!document.getElementById('trouble').hidden")
         assert browser.texts("#trouble")[0].startswith("This browser has no WebAssembly, or it is switched off.")
         browser.wait("document.body.dataset.loaded")
         assert browser.run("document.getElementById('pause').disabled"), "nothing began"
-    finally:
-        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+
+@in_browser
+def test_without_the_number_of_cores(browser: Browser, visit: Callable[..., Browser]) -> None:
+    """Some browsers do not say it, and there is no Node to ask."""
+    with beginning_with(browser, "delete Navigator.prototype.hardwareConcurrency"):
+        assert visit().run("navigator.hardwareConcurrency") is None
 
 
 # --- nothing leaves the page -----------------------------------------------------------------------------------------
@@ -619,6 +806,70 @@ def test_a_newer_version_takes_the_place_of_a_stored_one(
     served.end()
 
 
+# A page that fetches networks only when it is let, also after it was loaded anew.
+WAITING = """
+const real = fetch;
+window.fetch = async (file) => {
+  while (file.endsWith(".intrs") && !sessionStorage.go) await new Promise((done) => setTimeout(done, 20));
+  return real(file);
+};
+navigator.serviceWorker.addEventListener("controllerchange", () => { sessionStorage.taken = "yes"; });
+"""
+
+
+@in_browser
+def test_a_newer_version_comes_while_a_page_is_loading(made: site.Site, browser: Browser, tmp_path: Path) -> None:
+    """The page is loaded anew, instead of being made of two versions."""
+    folder = tmp_path / "site"
+    shutil.copytree(made.path, folder)
+    served = Served(folder, Hosted)
+    browser.visit(served.address)
+    browser.wait("document.body.dataset.loaded === 'yes'")
+    site.web(folder, models=[MODEL], images=[5, 9], overwrite=True)
+    with beginning_with(browser, WAITING):
+        browser.visit(f"{served.address}#seed={SEED}")
+        browser.run("navigator.serviceWorker.getRegistration().then((found) => { found.update(); })")
+        browser.wait("sessionStorage.taken")
+        browser.run("sessionStorage.go = 'yes'")
+        browser.wait(f"{PICTURES_SHOWN} === 2 && {DECIDED}")
+    served.end()
+
+
+@in_browser
+def test_a_page_that_is_loaded_past_its_store(made: site.Site, browser: Browser) -> None:
+    """By shift and reload: it gets no worker, and is not to wait for one."""
+    served = Served(made.path, Hosted)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait(DECIDED)
+    browser.run("window.mark = 1")
+    browser.call("Page.reload", ignoreCache=True)
+    browser.wait(f"window.mark === undefined && {DECIDED}")
+    assert browser.run("navigator.serviceWorker.controller") is None
+    served.end()
+    assert browser.complaints == []
+
+
+class Short(Hosted):
+    """As hosts do that have one address for a page: what is asked for by the name of its file is sent to the folder."""
+
+    def do_GET(self) -> None:
+        if self.path != "/index.html":
+            return super().do_GET()
+        self.send_response(308)
+        self.send_header("Location", "/")
+        return self.end_headers()
+
+
+@in_browser
+def test_a_host_that_sends_on_to_the_folder(made: site.Site, browser: Browser) -> None:
+    served = Served(made.path, Short)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait(f"{DECIDED} && document.getElementById('offline').innerText.includes('works offline')")
+    served.end()
+    browser.visit(f"{served.address}index.html#seed={SEED}")
+    browser.wait(DECIDED)
+
+
 STORED = """(async () => {
   const [name, ...others] = await caches.keys();
   if (others.length) throw new Error(`stores besides ${name}: ${others}`);
@@ -635,25 +886,85 @@ def test_a_store_does_not_mix_versions(made: site.Site, browser: Browser, tmp_pa
     served = Served(folder, Hosted)
     browser.visit(f"{served.address}#seed={SEED}")
     browser.wait("document.getElementById('offline').innerText.includes('could not be stored')")
+    assert browser.run("caches.keys()") == []
     served.end()
 
 
+OTHER_BUILD = """(async () => {
+  const { installing } = await navigator.serviceWorker.register("sw.js?build=plain");
+  await new Promise((done) => installing.addEventListener("statechange", done));
+  return [installing.state, (await caches.keys()).length];
+})()"""
+
+
 @in_browser
-def test_what_is_served_from_here_is_not_stored(made: site.Site, browser: Browser, tmp_path: Path) -> None:
-    """Also where a page was stored at this address: it is shown once more, and then leaves."""
-    stored = Served(made.path, Asking)
+def test_a_build_that_cannot_be_stored_leaves_the_store_of_the_other(
+    made: site.Site, browser: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / "site"
+    shutil.copytree(made.path, folder)
+    served = Served(folder, Hosted)
+    browser.visit(f"{served.address}#seed={SEED}")
+    browser.wait(DECIDED)
+    (folder / "style.css").write_bytes(b"")
+    assert browser.run(OTHER_BUILD) == ["redundant", 1]
+    served.end()
+
+
+# A page that somebody has touched, so that it does not load anew by itself.
+TOUCHED = 'Object.defineProperty(navigator, "userActivation", { value: { hasBeenActive: true } })'
+
+
+@in_browser
+@pytest.mark.parametrize("handler", [Asking, Hosted, Silent])
+def test_what_is_served_from_here_is_not_stored(
+    made: site.Site, browser: Browser, tmp_path: Path, handler: type[SimpleHTTPRequestHandler]
+) -> None:
+    """Also where a page was stored at this address: it is shown once more and leaves, with what the browser kept."""
+    folder = tmp_path / "site"
+    shutil.copytree(made.path, folder)
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - 10 * 86400,) * 2)
+    stored = Served(folder, handler)
     browser.visit(f"{stored.address}#seed={SEED}")
     browser.wait(f"{DECIDED} && document.getElementById('offline').innerText.includes('works offline')")
     stored.end()
     other = site.web(tmp_path / "other", models=[MODEL], images=[5, 9])
     served = Served(other.path, port=stored.port)
-    browser.visit(f"{served.address}#seed={SEED}")
-    browser.wait(f"{PICTURES_SHOWN} === 2 && {DECIDED}")
+    with beginning_with(browser, TOUCHED):
+        browser.visit(f"{served.address}#seed={SEED}")
+        browser.wait(f"{PICTURES_SHOWN} === 2 && {DECIDED}")
     assert browser.run("location.hash") == f"#seed={SEED}"
     assert browser.run("navigator.serviceWorker.getRegistrations().then((found) => found.length)") == 0
     assert browser.run("caches.keys()") == []
     assert "is not stored in your browser" in browser.texts("#offline")[0]
     served.end()
+
+
+LEAVING = """
+import { readFileSync } from "node:fs";
+const [script, ...addresses] = JSON.parse(process.argv[2]), heard = {}, went = [];
+const windows = addresses.map((url) => ({ url, navigate: (address) => went.push(address) }));
+globalThis.caches = { keys: async () => [] };
+globalThis.self = {
+  registration: { unregister: async () => {} },
+  clients: { matchAll: async () => windows },
+  addEventListener: (kind, take) => { heard[kind] = take; },
+};
+new Function(readFileSync(script, "utf-8"))();
+heard.activate({ waitUntil: (left) => left.then(() => console.log(JSON.stringify(went))) });
+"""
+
+
+@in_node
+def test_a_page_that_leaves_is_loaded_anew(tmp_path: Path) -> None:
+    """Also one that left before: going to a place on the page where one is loads nothing, as the standard has it."""
+    plain, *marked = addresses = [f"http://localhost:8000/{rest}" for rest in ("", "#seed=1", "?anew#b", "?anew=1#b")]
+    found = ask_scripts(tmp_path, LEAVING, [str(server.LEAVE), *addresses])
+    assert found[0] == plain
+    for before, after in zip(marked, found[1:], strict=True):
+        (page, place), (new, same) = before.split("#"), after.split("#")
+        assert (new != page, same) == (True, place)
 
 
 @in_browser

@@ -236,7 +236,7 @@ def _pictures(spec: AnyPath, positions: Sequence[int]) -> tuple[dict[str, Any], 
     listed = [{"position": at, "index": int(data.indices[at]), "label": data.label(at)} for at in wanted]
     about = {
         "file": "pictures.bin", "data": name, "name": data.name, "shape": list(pixels[0].shape),
-        "classes": data.classes, "list": listed,
+        "classes": data.classes, "labels": int(data.labels.max()) + 1 if data.has_labels else 0, "list": listed,
     }  # fmt: skip
     return about, b"".join(image.tobytes() for image in pixels)
 

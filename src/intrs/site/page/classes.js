@@ -8,12 +8,27 @@ export function namesFor(net, { classes = [] }) {
   return classes.length === net.classes ? classes : Array.from({ length: net.classes }, (_, c) => `class ${c}`);
 }
 
-// The number that the network has for the picture's label: by name where both sides have names, else by number. Null if
-// it is not known, because there is no label or a number would not mean the same to both.
-export function truthFor(net, { label = null, classes = [] }) {
-  if (label === null) return null;
-  if (net.names && classes.length) return only(net.names.map(plain), plain(classes[label]));
-  return label < net.classes && (!classes.length || classes.length === net.classes) ? label : null;
+// Whether labels mean the same to the network and to the data: by name where both have names, else by number. If they do
+// not, the command refuses the data. `labels` is how many classes the labels of the data count.
+export function matches(net, { label = null, classes = [], labels = 0 }) {
+  if (label === null) return true;
+  if (!classes.length) return Math.max(labels, label + 1) <= net.classes;
+  if (!net.names) return classes.length === net.classes;
+  const names = net.names.map(plain), places = classes.map((name) => only(names, plain(name)));
+  return !places.includes(null) && new Set(places).size === places.length;
+}
+
+// The number that the network has for the picture's label; null if there is no label, or none that it knows.
+export function truthFor(net, picture) {
+  const { label = null, classes = [] } = picture;
+  if (label === null || !matches(net, picture)) return null;
+  return net.names && classes.length ? only(net.names.map(plain), plain(classes[label])) : label;
+}
+
+// Whether the command needs the picture as a file, without its label: it is in no data, or the command would refuse the
+// label. For a network of one's own the command may know the names of its classes or not, so both have to fit.
+export function needsFile({ net, own }, picture) {
+  return Boolean(picture.own) || !matches(net, picture) || Boolean(own && !matches({ ...net, names: null }, picture));
 }
 
 function only(names, name) {

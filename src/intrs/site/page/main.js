@@ -8,7 +8,7 @@ import { mayStore, storeOffline, watchForNewer } from "./offline.js";
 import { Panel } from "./panel.js";
 import { fitNote, fitted, PictureError } from "./picture.js";
 import { Gallery } from "./pictures.js";
-import { pictureFile, proof } from "./proof.js";
+import { hex, pictureFile, proof } from "./proof.js";
 import { Runner } from "./runner.js";
 import { announced, risk } from "./words.js";
 
@@ -17,6 +17,7 @@ const runners = [new Runner(new Panel(), told), new Runner(new Panel(), told)];
 const chosen = { model: null, rival: null, picture: null, seed: null };
 const ASKED = ["picture", "model", "rival", "seed"];  // what a link may say
 let worked = null;  // the last choice with which something could begin: what is seen
+let halted = [];  // who ran when a choice was made, and goes on if it cannot begin
 let gallery, defaults, starting = false, turn = 0, spoken = "", note = "";
 
 // --- messages --------------------------------------------------------------------------------------------------------
@@ -68,16 +69,18 @@ async function prepared(wanted, picture) {
 
 // Begin again with what is chosen now. If that cannot be, the last choice that could is there again.
 async function restart() {
-  const mine = ++turn, wanted = [chosen.model, chosen.rival].filter(Boolean), halted = runners.filter(({ running }) => running);
+  const mine = ++turn, wanted = [chosen.model, chosen.rival].filter(Boolean);
+  if (!starting) halted = runners.filter(({ running }) => running);  // else they stand still already
   runners.forEach((runner) => runner.stop());
   starting = true;
   document.body.dataset.run = "starting";
+  $("pause").disabled = true;  // what it would let go on is about to be replaced
   trouble("");
   try {
     const fits = await prepared(wanted, chosen.picture);
     if (mine === turn) run(wanted, fits);
   } catch (error) {
-    if (mine === turn) giveBack(error, halted);
+    if (mine === turn) giveBack(error);
   }
 }
 
@@ -91,7 +94,7 @@ function run(wanted, fits) {
   Promise.all(runs).catch(complain).finally(() => { if (mine === turn) buttons(); });
 }
 
-function giveBack(error, halted) {
+function giveBack(error) {
   starting = false;
   complain(error);
   if (worked) {
@@ -111,6 +114,7 @@ function notes(wanted, fits) {
 
 function told(runner) {
   buttons();
+  if (!runner.state) return;
   if (runner === runners[0]) {
     const words = announced(runner.state, runner.names), part = words.split(" Certified")[0] + runner.state.decided;
     if (words && part !== spoken) {  // a growing radius is not read out at every step
@@ -152,30 +156,32 @@ function showChoices() {
   $("model").value = models.indexOf(chosen.model);
   $("rival").replaceChildren(element("option", { value: -1 }, "nothing"), ...models.filter((model) => model !== chosen.model).map(option));
   $("rival").value = chosen.rival ? models.indexOf(chosen.rival) : -1;
-  $("seed").value = `0x${BigInt(chosen.seed).toString(16)}`;
+  $("seed").value = hex(chosen.seed);
   $("alpha").textContent = risk(...active().map(({ model }) => model.rule.alpha));
   gallery.mark(chosen.picture);
   $("stage").classList.toggle("two", chosen.rival !== null);
   $("stage").replaceChildren(...active().map(({ panel }) => panel.node));
   $("fitted").hidden = !note;
   $("fitted").textContent = note;
-  $("save").hidden = !chosen.picture.own;
+  $("save").hidden = !saved().length;
   $("save").textContent = `Save ${saved().map(({ file }) => file).join(" and ")}`;
   $("link").hidden = Boolean(chosen.picture.own || chosen.model.own || chosen.rival?.own);
   showProofs();
 }
 
 // The files of pictures that the commands read, and for each of them a network whose picture it holds.
-const fileFor = ({ model }) => pictureFile(model.shape, active().map((runner) => runner.model.shape));
-const saved = () => [...new Map(active().map((runner) => [fileFor(runner), runner]))].map(([file, runner]) => ({ file, runner }));
+const fromFiles = () => active().filter(({ fromFile }) => fromFile);
+const fileFor = ({ model, fromFile }) => (fromFile ? pictureFile(model.shape, fromFiles().map((runner) => runner.model.shape)) : null);
+const saved = () => [...new Map(fromFiles().map((runner) => [fileFor(runner), runner]))].map(([file, runner]) => ({ file, runner }));
 
 function showProofs() {
   $("proofs").replaceChildren(...active().map((runner) => proof(runner, fileFor(runner), defaults, copy)));
 }
 
+// To what is seen, whatever is being chosen or written in a field.
 function link() {
-  const parts = { picture: chosen.picture.index, model: chosen.model.name, seed: $("seed").value };
-  if (chosen.rival) parts.rival = chosen.rival.name;
+  const parts = { picture: worked.picture.index, model: worked.model.name, seed: hex(worked.seed) };
+  if (worked.rival) parts.rival = worked.rival.name;
   return `${location.origin}${location.pathname}#${new URLSearchParams(parts)}`;
 }
 
@@ -197,6 +203,7 @@ function chooseSeed(text) {
   try {
     return choose({ seed: parseSeed(text.trim() || undefined) });
   } catch (error) {
+    $("seed").value = hex(chosen.seed);  // no other one stands beside the certificate
     return complain(error);
   }
 }
@@ -205,7 +212,7 @@ async function openFile(file) {
   trouble("");
   if (isForeignModel(file.name)) throw new ModelError(conversion(file.name));
   if (isModelName(file.name)) return openModel(file);
-  const { shape } = chosen.model, fit = await fitted(file, shape);
+  const { shape } = await chosen.model.open(), fit = await fitted(file, shape);
   const picture = { own: true, file, pixels: fit.pixels, shape, fits: { [shape]: fit }, title: file.name, index: undefined };
   gallery.replaceOwn(picture);
   return choose({ picture });
@@ -268,17 +275,15 @@ function listen() {
   });
   document.querySelector(".skip").addEventListener("click", skip);
   window.addEventListener("hashchange", (event) => { if (asksAnew(event)) location.reload(); });
-  $("reload").addEventListener("click", () => location.reload());
-  watchForNewer(() => { $("newer").hidden = false; });
 }
 
 // --- beginning -------------------------------------------------------------------------------------------------------
 
 async function pictures(listed) {
-  const { data, shape, classes } = listed, bytes = await fetched(listed.file), size = shape.reduce((a, b) => a * b);
+  const { data, shape, classes, labels } = listed, bytes = await fetched(listed.file), size = shape.reduce((a, b) => a * b);
   return listed.list.map(({ position, index, label }, i) => {
     const truth = label === null ? "" : (classes[label] ?? `class ${label}`), title = `${truth ? `${truth}, ` : ""}image ${index}`;
-    return { position, index, label, classes, truth, title, data, shape, pixels: bytes.slice(size * i, size * (i + 1)) };
+    return { position, index, label, labels, classes, truth, title, data, shape, pixels: bytes.slice(size * i, size * (i + 1)) };
   });
 }
 
@@ -287,6 +292,21 @@ function firstOf({ models: listed, pictures: { shape } }, name) {
   const fits = (model) => String(model.shape) === String(shape);
   const asked = listed.findIndex((model) => model.name === name && fits(model));
   return asked >= 0 ? asked : Math.max(0, listed.findIndex(fits));
+}
+
+// The seed of a link; if that is none, one is drawn as if the link had not named any, and there is something to say.
+function seedOf(text) {
+  try {
+    return { seed: parseSeed(text || undefined), wrong: "" };
+  } catch (error) {
+    return { seed: parseSeed(), wrong: `${error.message}, in the link. Another seed was drawn.` };
+  }
+}
+
+// A version that takes over while the page is still being fetched is noticed too, so that no page is made of two.
+function watch() {
+  $("reload").addEventListener("click", () => location.reload());
+  watchForNewer(() => { $("newer").hidden = false; });
 }
 
 // The page begins as soon as the first model is there; the others follow.
@@ -300,7 +320,8 @@ async function begin() {
   gallery = new Gallery($("pictures"), (picture) => choose({ picture }));
   shown.forEach((picture) => gallery.add(picture));
   models.push(model);
-  Object.assign(chosen, { model, seed: parseSeed(asked.get("seed") ?? undefined), picture: shown.find(({ index }) => String(index) === asked.get("picture")) ?? shown[0] });
+  const { seed, wrong } = seedOf(asked.get("seed"));
+  Object.assign(chosen, { model, seed, picture: shown.find(({ index }) => String(index) === asked.get("picture")) ?? shown[0] });
   listen();
   Panel.startFlickering(() => active().filter((runner) => runner.running).map(({ panel }) => panel));
   defaults = site.defaults;
@@ -309,11 +330,13 @@ async function begin() {
   models.splice(0, 1, ...others);
   if (worked) showChoices();
   const rival = models.find(({ name }) => name === asked.get("rival"));
-  if (rival) choose({ rival });
+  if (rival) await choose({ rival });
+  if (wrong && worked) trouble(wrong);  // after the last beginning, which takes away what was said before
   await storeOffline(mayStore(answer), (text) => { $("offline").textContent = text; });
   document.body.dataset.loaded = "yes";
 }
 
+watch();
 begin().catch((error) => {
   complain(error);
   document.body.dataset.loaded = "failed";

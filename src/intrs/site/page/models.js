@@ -64,22 +64,32 @@ export class Model {
     Object.assign(this, { bytes, name, title, spec, own });
   }
 
-  async open() {
-    this.net ??= await load(this.bytes, { wasm: await wasm() }).catch((error) => {
+  // Once, however many ask for it at the same time.
+  open() {
+    return (this.opening ??= this.#open().catch((error) => {
+      this.opening = undefined;
+      throw error;
+    }));
+  }
+
+  async #open() {
+    this.net = await load(this.bytes, { wasm: await wasm() }).catch((error) => {
       throw error instanceof IntrsError ? new ModelError(`${this.name}: ${error.message}`) : error;
     });
     this.rule = this.net.rules.find((rule) => rule.adaptive) ?? this.net.rules[0];
     if (!this.rule) throw new ModelError(`${this.name} has no tables for certificates; write it again with: ${EXPORT} MODEL --target web -o model.intrs`);
     this.noise ??= new Noise(noiseTable(this.bytes, this.rule));
+    this.shape = this.net.shape;  // known from now on, also when it is closed
     return this;
   }
 
+  // One that is just opening stays open, until the next choice closes it.
   close() {
-    this.net?.close();
-    this.net = undefined;
+    if (!this.net) return;
+    this.net.close();
+    this.net = this.opening = undefined;
   }
 
-  get shape() { return this.net.shape; }
   get dimension() { return this.shape.reduce((a, b) => a * b); }
   get most() { return this.rule.n; }
   get sigma() { return value(this.rule.sigma); }

@@ -4,16 +4,17 @@ import { element, number } from "./dom.js";
 import { argument, quoted } from "./models.js";
 import { radiusText } from "./words.js";
 
-const hex = (seed) => `0x${BigInt(seed).toString(16)}`;
+export const hex = (seed) => `0x${BigInt(seed).toString(16)}`;
 
 const option = (name, value) => `${name} ${quoted(String(value))}`;
 
-// The file of a picture of one's own, as a network takes it: networks of different sizes need one each.
+// The file of a picture as a network takes it: networks of different sizes need one each.
 export const pictureFile = (shape, shapes) => (new Set(shapes.map(String)).size > 1 ? `picture-${shape.join("x")}.npz` : "picture.npz");
 
-// Settings that are the command's own defaults are left out. All that a file says is quoted: the command is pasted into a shell.
-export function command(model, picture, seed, defaults, file = "picture.npz") {
-  const { rule } = model, data = picture.own ? file : `${argument(picture.data)} ${option("--first", picture.position)} --max 1`;
+// The picture comes from a file that the page saves, or else from its data. Settings that are the command's own defaults
+// are left out. All that a file says is quoted: the command is pasted into a shell.
+export function command(model, picture, seed, defaults, file = null) {
+  const { rule } = model, data = file ?? `${argument(picture.data)} ${option("--first", picture.position)} --max 1`;
   const names = { n: "--n", n0: "--n0", alpha: "--alpha", noise: "--noise", bound: "--bound", ...(rule.adaptive ? { giveUp: "--give-up" } : {}) };
   const others = Object.keys(names).filter((name) => String(rule[name]) !== String(defaults[name])).map((name) => option(names[name], rule[name]));
   const adaptive = rule.adaptive ? ["--adaptive", option("--radii", rule.radii.join(","))] : [];

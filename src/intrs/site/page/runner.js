@@ -1,6 +1,6 @@
 // One certificate at a time for a panel: begin, pause, go on from where it stopped.
 
-import { namesFor, truthFor } from "./classes.js";
+import { namesFor, needsFile, truthFor } from "./classes.js";
 import { certify } from "./engine/index.js";
 
 export class Runner {
@@ -11,7 +11,7 @@ export class Runner {
   begin(model, picture, pixels, seed, largest) {
     this.stop();
     const names = namesFor(model.net, picture), truth = truthFor(model.net, picture);
-    Object.assign(this, { model, picture, pixels, seed, names, truth, state: null, spent: 0 });
+    Object.assign(this, { model, picture, pixels, seed, names, truth, fromFile: needsFile(model, picture), state: null, spent: 0 });
     this.panel.begin(this, largest);
     return this.goOn();
   }
@@ -48,7 +48,7 @@ export class Runner {
       if (!controller.signal.aborted) throw error;
     } finally {
       if (this.controller === controller) this.controller = null;
+      this.told(this);  // also of a run that failed, before its first state or later
     }
-    if (this.state) this.told(this);
   }
 }
