@@ -111,7 +111,7 @@ class Job:
         """Samples per second, measured for a moment on the first image.
 
         The first few also pay for what is done once, and do not fill the lanes: as long as more of them go much faster,
-        they are not the measure.
+        they are not the measure. If even they take long, they are counted once more.
         """
         most, count, best = self.samples_per_image() * len(self.positions), 8, 0.0
         while True:
@@ -119,9 +119,10 @@ class Job:
             self.sample(0, 0, min(count, most))
             seconds = time.perf_counter() - begin
             rate = min(count, most) / max(seconds, 1e-9)
-            if count >= most or seconds > 2 or (seconds > 0.2 and rate < 1.5 * best):
+            slow = seconds > 2
+            if count >= most or (slow and best) or (seconds > 0.2 and rate < 1.5 * best):
                 return max(rate, best)
-            count, best = 4 * count, max(rate, best)
+            count, best = count if slow else 4 * count, max(rate, best)
 
     def with_run(self, run: Run) -> Job:
         """The same images and network for another description."""
