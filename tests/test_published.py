@@ -51,6 +51,13 @@ def test_runs_of_caltech101_are_of_the_networks_on_the_cards() -> None:
         assert published.summary({key: fewer}, "caltech101") != published.summary({key: results}, "caltech101")
 
 
+def test_times_of_caltech101_are_those_of_the_runs() -> None:
+    for run in (runs := published.caltech101_times()):
+        fewer = type(run).of(run.path, run.run, run.rows[1:])  # type: ignore[arg-type]
+        assert published.times([fewer]) != published.times([run])
+    assert [line.split(", ")[1] for line in published.times(runs).splitlines()[2:]] == ["int8", "fp32"]
+
+
 def test_a_page_without_a_place_for_a_table() -> None:
     with pytest.raises(ValueError, match="0 places for the table 'summary'"):
         published.page("", [], published.paper_folder())

@@ -7,6 +7,7 @@ do not ship, so its table is made of the files alone. A test makes the tables ag
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from dataclasses import replace
@@ -19,6 +20,7 @@ import intrs
 from intrs.exact import plain
 from intrs.experiments.folder import VOTES, open_folder
 from intrs.experiments.plan import read_plan
+from intrs.experiments.section import seconds_of
 from intrs.experiments.tables import sections
 from intrs.files import PACKED, write_whole
 from intrs.reports.runs import METHODS, paper
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 RUNS, PAGE = ROOT / "docs" / "runs", ROOT / "docs" / "results.md"
 PAPER, LETTERS = RUNS / "paper", "ab"  # votes of the plan that ships, and the experiments that are made of them
+CARDS = ROOT / "docs" / "cards"
 CALTECH, CALTECH_PLAN = RUNS / "caltech101", ROOT / "examples" / "caltech101.toml"
 WIDTH = 120  # of a line of prose
 BEGIN, END = "<!-- runs: {} -->", "<!-- end of runs -->"
@@ -60,6 +63,27 @@ def caltech101_runs() -> Runs:
     """The same of Caltech-101, as far as they are kept."""
     paths = {key: CALTECH / VOTES / f"{key.name}.tsv{PACKED}" for key in _of_experiment_a(read_plan(CALTECH_PLAN))}
     return {key: intrs.read(path) for key, path in paths.items() if path.exists()}
+
+
+def caltech101_times() -> list[Results]:
+    """The runs whose time is taken, a fixed number of samples of a few images, as far as they are kept."""
+    return [intrs.read(path) for path in sorted((CALTECH / VOTES).glob(f"*-timed.tsv{PACKED}"), reverse=True)]
+
+
+def times(runs: Sequence[Results]) -> str:
+    """One line per run of what an image takes, with the size of the network's file from its card."""
+    heads = ("network", "images", "samples per image", "s per image", "samples/s", "file, MB")
+    return _table(heads, map(_timed, runs))
+
+
+def _timed(run: Results) -> tuple[str, ...]:
+    assert run.path
+    form, samples = ("int8" if run.run and run.run.noise.on_integers else "fp32"), run.rows[0].n0 + run.rows[0].n
+    sigma = plain(_sigma(run))
+    card = json.loads((CARDS / f"resnet50-v1-caltech101-sigma{sigma}.json").read_text("utf-8"))
+    each, size = seconds_of(run) / len(run), card["results"]["files"][form]["bytes"]
+    name = f"ResNet-50, {form}, sigma {sigma}"
+    return name, str(len(run)), f"{samples:,}", f"{each:.1f}", f"{samples / each:.0f}", f"{size / 1e6:.1f}"
 
 
 def _of_experiment_a(plan: Plan) -> list[Sampling]:
@@ -152,6 +176,7 @@ def page(text: str, runs: Sequence[Results], found: Found) -> str:
     tables = {
         "summary": summary(cifar10_runs(found), "cifar10"),
         "caltech101": summary(caltech101_runs(), "caltech101"),
+        "caltech101 times": times(caltech101_times()),
         "paper": experiments(found),
         "certified": certified([run for run in runs if run.asked]),
         "voted": voted([run for run in runs if not run.asked]),
